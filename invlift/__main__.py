@@ -26,7 +26,7 @@ def main() -> None:
         if signal.getsignal(number) is handler:  # not where it is ignored
             signal.signal(number, _stop)
     gc.set_threshold(NUM_NEW_OBJECTS)
-    from invlift.app.environment import prepare_environment
+    from invlift.app.runs.environment import prepare_environment
     from invlift.errors import InputError
 
     try:

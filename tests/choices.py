@@ -8,10 +8,10 @@ from itertools import combinations, product
 from types import UnionType
 from typing import Annotated, Literal, Union, get_args, get_origin
 
-from invlift.app.sections import SamplerTable
-from invlift.fem.priors import PRIORS
+from invlift.app.problem.sections import SamplerTable
+from invlift.fem.fields import PRIORS
 from invlift.files.tables import OneOf, Table, table_of_dataclass
-from invlift.inverse.noise import NOISES
+from invlift.noise import NOISES
 from invlift.samplers.kernels import KERNELS
 
 #: Numbers that make sense together on a body of extent 1, by key; that of any other key is 1.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from invlift.inverse.noise.given_draws import shared_scale
+from invlift.noise.given_draws import shared_scale
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from normal_noise import NormalNoise
 from structured import box_mesh, interior_points, write_gmsh
 
 from invlift.fem.mesh.construction import read_mesh
-from invlift.fem.sensors import sensors_from_arrays, write_sensors
+from invlift.fem.readings.sensors import sensors_from_arrays, write_sensors
 from invlift.moments import Moments
 from invlift.posterior import Posterior, Quantity, Readings
 from invlift.samplers.chains.results import ChainResult, Run

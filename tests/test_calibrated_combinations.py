@@ -12,15 +12,15 @@ import pytest
 import tomli_w
 from structured import box_mesh, write_gmsh
 
-from invlift.app import calibrate as calibration
-from invlift.app.build import build_problem
-from invlift.app.calibrate import calibrate
-from invlift.app.problem_file import read_problem
-from invlift.app.sections import ConditionsTable, ElectrodesTable
-from invlift.fem.priors import PRIORS
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
+from invlift.app.problem.sections import ConditionsTable, ElectrodesTable
+from invlift.app.studies import calibrate as calibration
+from invlift.app.studies.calibrate import calibrate
+from invlift.fem.fields import PRIORS
 from invlift.fem.readings.kinds import KINDS
-from invlift.inverse.distributions.tables import REAL_DISTRIBUTIONS
-from invlift.inverse.noise import NOISES
+from invlift.noise import NOISES
+from invlift.unknowns.distributions.tables import REAL_DISTRIBUTIONS
 
 
 def of(name, **numbers):

@@ -17,7 +17,7 @@ import skfem
 from structured import box_mesh, interior_points
 
 import invlift
-from invlift.inverse.distributions import lognormal
+from invlift.unknowns.distributions import lognormal
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from monte_carlo import assert_mean_within
 
-from invlift.inverse.manifold_problem import manifold_problem
+from invlift.problems.manifolds.manifold_problem import manifold_problem
 from invlift.programs.compilation import Program
 from invlift.samplers.constrained.retractions import RETRACTIONS
 

@@ -5,34 +5,45 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "invlift"
-FOLDERS = {"app", "fem", "inverse", "samplers", "posterior"}
+FOLDERS = {
+    "app",
+    "fem",
+    "lift",
+    "models",
+    "noise",
+    "posterior",
+    "problems",
+    "samplers",
+    "unknowns",
+}
 #: What every folder may use: modules at the top level, and folders that know no other.
 SHARED = {"errors", "files", "moments", "programs", "standards", "tables", "targets"}
-#: What else a folder may import: of another folder its base classes alone.
+#: What else a folder may import: a name stands for what is in it as well.
 ALLOWED = {
     "app": ("invlift",),
-    "fem": (
-        "invlift.inverse.models.base",
-        "invlift.inverse.models.combinations",
-        "invlift.inverse.models.joined",
-        "invlift.inverse.priors",
-        "invlift.inverse.distributions",
-    ),
-    "inverse": (),
-    "samplers": (),
+    "fem": ("invlift.models", "invlift.unknowns"),
+    "lift": ("invlift.unknowns",),
+    "models": ("invlift.lift.jacobians", "invlift.unknowns"),
+    "noise": ("invlift.unknowns",),
     "posterior": (),
+    "problems": ("invlift.lift", "invlift.models", "invlift.noise", "invlift.unknowns"),
+    "samplers": (),
+    "unknowns": (),
 }
-#: What a person calls on a problem, ``problem.posterior(run)``, which knows nothing of posteriors.
+#: What a person calls on a problem, ``problem.posterior(run)``, which knows nothing of posteriors;
+#: and the problem that a target is of, a name for readers of its types alone.
 EXCEPTIONS = {
-    ("invlift.inverse.problem_base", "invlift.app.results.build_posterior"),
-    ("invlift.inverse.problem_base", "invlift.posterior.posterior.Posterior"),
-    ("invlift.inverse.problem_base", "invlift.samplers.chains.results.Run"),
+    ("invlift.problems.problem_base", "invlift.app.runs.results.build_posterior"),
+    ("invlift.problems.problem_base", "invlift.posterior.posterior.Posterior"),
+    ("invlift.problems.problem_base", "invlift.samplers.chains.results.Run"),
+    ("invlift.lift.targets.lifted_form", "invlift.problems.problem.InverseProblem"),
+    ("invlift.lift.targets.ordinary", "invlift.problems.problem.InverseProblem"),
 }
 #: Outside libraries, and the folders that may import them.
 HOMES = {
     "skfem": {"fem"},
     "blackjax": {"samplers"},
-    "numpyro": {"inverse"},
+    "numpyro": {"problems", "unknowns"},
     "arviz": {"posterior"},
     "matplotlib": {"posterior"},
     "meshio": {"fem", "posterior"},
@@ -101,7 +112,7 @@ def test_imports_stay_within_the_layers():
 
 
 def test_every_layer_and_library_is_looked_at():
-    """The scan sees the five folders, and each library in each of its homes."""
+    """The scan sees all folders, and each library in each of its homes."""
     used, folders = {library: set() for library in HOMES}, set()
     for name, imported in imports_of_modules().items():
         folder = name.split(".")[1:2]
@@ -115,18 +126,18 @@ def test_every_layer_and_library_is_looked_at():
 
 FORBIDDEN = [
     ("invlift.samplers.chains.chain", "from invlift.fem.mesh.mesh import Mesh"),
-    ("invlift.samplers.chains.chain", "import invlift.inverse"),
+    ("invlift.samplers.chains.chain", "import invlift.problems"),
     ("invlift.samplers.chains.chain", "from ...fem import mesh"),
-    ("invlift.samplers.chains.chain", "from ... import inverse"),
-    ("invlift.inverse.problem", "def f():\n    from invlift.fem import equation"),
-    ("invlift.inverse.problem", "from invlift import samplers"),
-    ("invlift.fem.equation", "from invlift.inverse.noise import Noise"),
-    ("invlift.posterior.plots", "if True:\n    import invlift.samplers.chains.chain as c"),
-    ("invlift.fem.mesh.mesh", "from invlift.app.problem_file import read_problem"),
-    ("invlift.posterior.files", "import invlift"),
-    ("invlift.inverse.jacobians.diagonal", "import skfem.helpers"),
+    ("invlift.samplers.chains.chain", "from ... import problems"),
+    ("invlift.problems.problem", "def f():\n    from invlift.fem import equation"),
+    ("invlift.problems.problem", "from invlift import samplers"),
+    ("invlift.fem.equations.equation", "from invlift.noise import Noise"),
+    ("invlift.posterior.figures.style", "if True:\n    import invlift.samplers.chains.chain as c"),
+    ("invlift.fem.mesh.mesh", "from invlift.app.problem.problem_file import read_problem"),
+    ("invlift.posterior.output.files", "import invlift"),
+    ("invlift.lift.jacobians.diagonal", "import skfem.helpers"),
     ("invlift.app.checks", "from skfem import Basis"),
-    ("invlift.app.sampling", "from blackjax.mcmc import nuts"),
+    ("invlift.app.runs.sampling", "from blackjax.mcmc import nuts"),
     ("invlift.app.cli", "import matplotlib.pyplot as plt"),
     ("invlift.samplers.chains.parallel", "import importlib\nm = importlib.import_module('skfem')"),
     ("invlift.samplers.chains.parallel", "m = __import__(name)"),
@@ -138,10 +149,16 @@ ALLOWED_ONES = [
         "invlift.samplers.chains.parallel",
         "from .chain import Plan\nfrom ...errors import Error",
     ),
-    ("invlift.fem.equation", "from invlift.errors import InputError\nimport skfem, meshio"),
-    ("invlift.posterior.files", "import meshio, arviz\nfrom matplotlib import pyplot"),
-    ("invlift.app.build", "from invlift.fem import mesh\nfrom invlift import samplers, posterior"),
-    ("invlift.inverse.jacobians.diagonal", "'''import skfem'''\n# import blackjax"),
+    (
+        "invlift.fem.equations.equation",
+        "from invlift.errors import InputError\nimport skfem, meshio",
+    ),
+    ("invlift.posterior.output.files", "import meshio, arviz\nfrom matplotlib import pyplot"),
+    (
+        "invlift.app.problem.build",
+        "from invlift.fem import mesh\nfrom invlift import samplers, posterior",
+    ),
+    ("invlift.lift.jacobians.diagonal", "'''import skfem'''\n# import blackjax"),
 ]
 
 

@@ -17,10 +17,10 @@ from invlift import (
     lognormal,
     sample,
 )
-from invlift.app import start_search
-from invlift.app.sampling import target_of
-from invlift.app.start_search import find_start
-from invlift.inverse.laplace_approximation import find_mode
+from invlift.app.runs import start_search
+from invlift.app.runs.sampling import target_of
+from invlift.app.runs.start_search import find_start
+from invlift.problems.laplace_approximation import find_mode
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 KERNEL = ConstrainedHMC()

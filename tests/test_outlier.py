@@ -5,7 +5,7 @@ import pytest
 from benchmarks.discs import ROOT, example, parts
 
 import invlift
-from invlift.inverse.noise import gaussian_noise, student_t_noise
+from invlift.noise import gaussian_noise, student_t_noise
 
 #: Rings of the mesh, standard deviation of the noise, the wrong sensor and by how many of these.
 NUM_RINGS, SIGMA, WRONG, SIZE = 5, 1.0, 6, -8.0

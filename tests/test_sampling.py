@@ -12,18 +12,18 @@ import pytest
 from rich.console import Console
 from run_folders import run_from_prior
 
-from invlift.app import progress
-from invlift.app.sampling import FIRST_GOAL, sample, target_of
-from invlift.app.starts import STARTS, GivenStarts
+from invlift.app.runs import progress
+from invlift.app.runs.sampling import FIRST_GOAL, sample, target_of
+from invlift.app.runs.starts import STARTS, GivenStarts
 from invlift.errors import InputError
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.noise import gaussian_noise, known_noise, unknown_scale
+from invlift.noise import gaussian_noise, known_noise, unknown_scale
 from invlift.posterior import Posterior, Readings
+from invlift.problems.inverse_problem import jax_problem
 from invlift.samplers.chains import parallel, workers
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import fingerprint
 from invlift.samplers.kernels import KERNELS, ConstrainedHMC
+from invlift.unknowns.distributions import lognormal
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 30}
 
@@ -200,7 +200,7 @@ def test_chains_of_another_function_of_the_same_name_are_refused(tmp_path, monke
         sample(other, **options, resume=True)
     # What no digest sees is seen at the saved position.
     of_one = partial(fingerprint, one)
-    monkeypatch.setattr("invlift.app.sampling.fingerprint", lambda _, *others: of_one(*others))
+    monkeypatch.setattr("invlift.app.runs.sampling.fingerprint", lambda _, *others: of_one(*others))
     with pytest.raises(InputError, match="chain 0, saved noise_score"):
         sample(other, **options, resume=True)
 

@@ -7,8 +7,8 @@ import pytest
 from structured import box_mesh
 
 import invlift
-from invlift.inverse.starts import initial_position
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.problems.starts import initial_position
 from invlift.samplers.kernels import ConstrainedHMC
 
 

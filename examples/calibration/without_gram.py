@@ -24,11 +24,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import invlift
-from invlift.app.build import build_noise, build_problem
-from invlift.app.calibrate import RECORD, TABLE, calibrate
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.posterior.calibration import BAD, GOOD, LEVEL, Calibration, Simulation, draw_difference
-from invlift.posterior.plots import STYLE, saved
+from invlift.app.problem.build import build_noise, build_problem
+from invlift.app.studies.calibrate import RECORD, TABLE, calibrate
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.posterior.figures.style import STYLE, saved
+from invlift.posterior.statistics.calibration import (
+    BAD,
+    GOOD,
+    LEVEL,
+    Calibration,
+    Simulation,
+    draw_difference,
+)
 from invlift.samplers.kernels import ConstrainedHMC, Kernel
 
 HERE = Path(__file__).parent

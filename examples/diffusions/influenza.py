@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import invlift
-from invlift.posterior.plots import CHAIN_COLOURS, STYLE, saved
+from invlift.posterior.figures.style import CHAIN_COLOURS, STYLE, saved
 
 HERE = Path(__file__).parent
 #: Folders of the runs of which marginals are drawn.

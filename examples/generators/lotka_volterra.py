@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.inverse.jacobians import Diagonal
+from invlift.lift.jacobians import Diagonal
 
 #: Truth of the simulated readings: growth, predation, death and conversion, per step.
 TRUTH = {"growth": 0.4, "predation": 0.005, "death": 0.05, "conversion": 0.001}

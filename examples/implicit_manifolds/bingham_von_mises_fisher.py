@@ -36,8 +36,8 @@ from scipy.optimize import brentq
 
 import invlift
 from invlift.files.atomic import replace_on_success
-from invlift.posterior.diagnostics import diagnose_field
-from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, FAINT, INK, STYLE
+from invlift.posterior.figures.style import CHAIN_COLOURS, DOTS_PER_INCH, FAINT, INK, STYLE
+from invlift.posterior.statistics.diagnostics import diagnose_field
 from invlift.programs.compilation import Program
 from invlift.programs.pytrees import Module
 from invlift.samplers.constrained.retractions import RETRACTIONS, Retraction

@@ -25,8 +25,8 @@ from matplotlib.patches import Ellipse
 
 import invlift
 from invlift.files.atomic import replace_on_success
-from invlift.posterior.diagnostics import diagnose
-from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, INK, STYLE
+from invlift.posterior.figures.style import CHAIN_COLOURS, DOTS_PER_INCH, INK, STYLE
+from invlift.posterior.statistics.diagnostics import diagnose
 from invlift.samplers.kernels import (
     ConstrainedHMC,
     ConstrainedLangevin,

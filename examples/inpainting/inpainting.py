@@ -17,8 +17,8 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 import invlift
-from invlift.inverse.jacobians import Diagonal
-from invlift.posterior.plots import CHAIN_COLOURS, new_figure, saved
+from invlift.lift.jacobians import Diagonal
+from invlift.posterior.figures.style import CHAIN_COLOURS, new_figure, saved
 
 FOLDER = Path(__file__).resolve().parent
 WEIGHTS = dict(np.load(FOLDER / "decoder.npz"))

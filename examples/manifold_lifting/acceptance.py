@@ -29,7 +29,7 @@ from matplotlib.patheffects import withStroke
 
 import invlift
 from invlift.files.atomic import replace_on_success
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, saved
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, INK, STYLE, saved
 from invlift.samplers.kernels import (
     HMC,
     MALA,

@@ -23,9 +23,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import invlift
-from invlift.app.compare import compare
-from invlift.posterior.comparison import Efficiency
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, STYLE
+from invlift.app.studies.compare import compare
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, STYLE
+from invlift.posterior.statistics.comparison import Efficiency
 from invlift.samplers.kernels import HMC, NUTS, ConstrainedHMC
 
 HERE = Path(__file__).parent

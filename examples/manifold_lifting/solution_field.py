@@ -24,8 +24,8 @@ from matplotlib.figure import Figure
 from scipy.spatial import Delaunay
 
 import invlift
-from invlift.app.compare import compare
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, STYLE
+from invlift.app.studies.compare import compare
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, STYLE
 from invlift.samplers.kernels import HMC, ConstrainedHMC
 
 HERE = Path(__file__).parent

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.inverse.noise.scales import KnownScale
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.noise.scales import KnownScale
+from invlift.problems.problem import InverseProblem
 from invlift.samplers.kernels import HMC, Kernel
 
 #: The reading y.

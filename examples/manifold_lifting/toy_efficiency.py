@@ -29,8 +29,8 @@ from matplotlib.figure import Figure
 
 import invlift
 from invlift.files.atomic import replace_on_success
-from invlift.posterior.diagnostics import diagnose
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, saved
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, INK, STYLE, saved
+from invlift.posterior.statistics.diagnostics import diagnose
 from invlift.posterior.verdict import MAX_R_HAT
 from invlift.samplers.kernels import HMC, NUTS, ConstrainedHMC, Kernel, RiemannianHMC
 

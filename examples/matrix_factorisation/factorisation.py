@@ -27,8 +27,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import invlift
-from invlift.posterior.diagnostics import diagnose
-from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, INK, STYLE
+from invlift.posterior.figures.style import CHAIN_COLOURS, DOTS_PER_INCH, INK, STYLE
+from invlift.posterior.statistics.diagnostics import diagnose
 
 FOLDER = Path(__file__).resolve().parent
 TABLE, PICTURE = "scores.csv", "scores.png"

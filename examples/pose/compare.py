@@ -21,9 +21,9 @@ import numpy as np
 import pose
 from skeleton import JOINTS, PARENTS
 
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, INK, new_figure, saved
 
 FOLDER = Path(__file__).resolve().parent
 #: Scenes with two cameras, runs of each, iterations of warm-up and draws from one camera.

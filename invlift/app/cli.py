@@ -19,7 +19,7 @@ import jax
 from rich.console import Console
 
 from invlift.app.commands.common import BAD_VERDICT, interrupts_raise
-from invlift.app.environment import check_platform
+from invlift.app.runs.environment import check_platform
 from invlift.errors import InputError
 from invlift.programs.compilation import keep_compiled_programs
 from invlift.programs.precision import enable_x64

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from invlift.app.quantities import mesh_of, quantities_of
+from invlift.app.runs.quantities import mesh_of, quantities_of
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.sensors import Sensors
-from invlift.inverse.priors.base import Prior
-from invlift.inverse.priors.named import NamedPrior
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.problem_base import ProblemBase
-from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.posterior.quantity import Quantity
+from invlift.fem.readings.sensors import Sensors
+from invlift.posterior.statistics.quantity import Quantity
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.problem import InverseProblem
+from invlift.problems.problem_base import ProblemBase
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.priors.named import NamedPrior
 
 
 @dataclass(frozen=True)

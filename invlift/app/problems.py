@@ -13,15 +13,15 @@ from types import ModuleType
 
 from pydantic import PrivateAttr
 
-from invlift.app.build import build_noise, build_problem
 from invlift.app.field_problem import AnyProblem, FieldProblem, plain
-from invlift.app.problem_file import ProblemSpec, RunOptions, read_problem
-from invlift.app.run_tables import OutputTable, SamplerTable
+from invlift.app.problem.build import build_noise, build_problem
+from invlift.app.problem.problem_file import ProblemSpec, RunOptions, read_problem
+from invlift.app.problem.run_tables import OutputTable, SamplerTable
 from invlift.errors import InputError, printable
 from invlift.files.input_files import read_text
 from invlift.files.tables import Table
-from invlift.inverse.noise import Noise
-from invlift.inverse.problem import InverseProblem
+from invlift.noise import Noise
+from invlift.problems.problem import InverseProblem
 
 #: What the problem is called in the file, if nothing is said.
 NAME = "problem"
@@ -47,7 +47,7 @@ def open_problem(text: str) -> ProblemSpec | PythonSpec:
 def build(spec: ProblemSpec | PythonSpec, *, needs_values: bool = True) -> AnyProblem:
     """Put the problem together; a Python file is run. An InputError if it cannot be.
 
-    ``needs_values`` is as for :func:`~invlift.app.build.build_problem`.
+    ``needs_values`` is as for :func:`~invlift.app.problem.build.build_problem`.
     """
     if isinstance(spec, PythonSpec):
         return load(spec)

@@ -17,8 +17,8 @@ import numpy as np
 from aiohttp import web
 
 from invlift.errors import InputError
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.problems.problem import InverseProblem
 
 #: Longest request that is read, bytes.
 MAX_BYTES = 2**28

@@ -6,8 +6,8 @@ command that checks a problem has no use.
 
 from typing import TYPE_CHECKING
 
-from invlift.posterior.parts import Readings
-from invlift.posterior.quantity import Quantity
+from invlift.posterior.statistics.parts import Readings
+from invlift.posterior.statistics.quantity import Quantity
 
 if TYPE_CHECKING:  # for editors and the site
     from invlift.posterior.posterior import Posterior

@@ -16,15 +16,31 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from invlift.errors import InputError
-from invlift.posterior import in_mesh, labelled
-from invlift.posterior.diagnostics import Diagnostics, diagnose
-from invlift.posterior.field_plots import plot_fields
-from invlift.posterior.fields import fields_of, of_all_draws
-from invlift.posterior.files import record_of, sensor_table, write_results
-from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
+from invlift.posterior.figures.field_plots import plot_fields
+from invlift.posterior.figures.scalar_plots import (
+    parameters_of,
+    plot_chains,
+    plot_parameters,
+    titles_of,
+)
+from invlift.posterior.figures.sensor_plots import plot_leave_one_out, plot_sensors
+from invlift.posterior.figures.series import (
+    Series,
+    chosen_series,
+    in_time,
+    plot_series,
+    readings_along,
+    series_of,
+)
+from invlift.posterior.figures.style import saved
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
-from invlift.posterior.next_sensors import NextSensors, next_sensors
-from invlift.posterior.parts import (
+from invlift.posterior.output.files import record_of, sensor_table, write_results
+from invlift.posterior.statistics import in_mesh, labelled
+from invlift.posterior.statistics.diagnostics import Diagnostics, diagnose
+from invlift.posterior.statistics.fields import fields_of, of_all_draws
+from invlift.posterior.statistics.leave_one_out import LeaveOneOut, leave_one_out
+from invlift.posterior.statistics.next_sensors import NextSensors, next_sensors
+from invlift.posterior.statistics.parts import (
     Chain,
     Mesh,
     ReadingNoise,
@@ -33,25 +49,18 @@ from invlift.posterior.parts import (
     check_fit,
     every_of,
 )
-from invlift.posterior.plots import saved
-from invlift.posterior.quantity import Quantity, described
-from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters, titles_of
-from invlift.posterior.scalars import (
+from invlift.posterior.statistics.quantity import Quantity, described
+from invlift.posterior.statistics.scalars import (
     chosen,
     scalar_draws,
     summarise,
     unknown_entries,
     vector_draws,
 )
-from invlift.posterior.sensor_fit import SensorStatistics, misfit_p_value, sensor_statistics
-from invlift.posterior.sensor_plots import plot_leave_one_out, plot_sensors
-from invlift.posterior.series import (
-    Series,
-    chosen_series,
-    in_time,
-    plot_series,
-    readings_along,
-    series_of,
+from invlift.posterior.statistics.sensor_fit import (
+    SensorStatistics,
+    misfit_p_value,
+    sensor_statistics,
 )
 from invlift.posterior.verdict import Verdict, verdict_of
 from invlift.standards import NO_STANDARDS, Standards

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from invlift.posterior.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
-from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.names import vector_of
-from invlift.posterior.parts import recorded, total
-from invlift.posterior.scalars import movement
+from invlift.posterior.statistics.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
+from invlift.posterior.statistics.diagnostics import Diagnostics
+from invlift.posterior.statistics.parts import recorded, total
+from invlift.posterior.statistics.scalars import movement
 from invlift.standards import (
     DOUBTFUL_P_VALUE,
     DOUBTFUL_RESIDUAL,
@@ -33,7 +33,7 @@ from invlift.standards import (
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
-    from invlift.posterior.sensor_fit import SensorStatistics
+    from invlift.posterior.statistics.sensor_fit import SensorStatistics
 
 # Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
 MAX_R_HAT = 1.01

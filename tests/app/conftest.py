@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from invlift.app.cli import main
 from invlift.app.commands import results
-from invlift.posterior import report
+from invlift.posterior.output import report
 from invlift.programs import compilation
 
 sys.path.insert(0, str(Path(__file__).parent))

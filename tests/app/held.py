@@ -11,8 +11,8 @@ import sys
 import threading
 
 from invlift.__main__ import main
-from invlift.app.calibrate import _Task
-from invlift.posterior import report
+from invlift.app.studies.calibrate import _Task
+from invlift.posterior.output import report
 from invlift.samplers.chains import parallel, workers
 from invlift.samplers.chains.parallel import _Scheduler
 

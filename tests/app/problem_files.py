@@ -8,11 +8,11 @@ import pytest
 import tomli_w
 from structured import box_mesh, write_gmsh
 
-from invlift.app.build import build_problem
-from invlift.app.problem_file import read_problem
-from invlift.app.sampling import target_of
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
+from invlift.app.runs.sampling import target_of
 from invlift.errors import InputError
-from invlift.inverse.lift_choice import Choice
+from invlift.problems.choice.lift_choice import Choice
 
 SENSORS = "x,y,value,sigma\n0.3,0.4,2.1,0.1\n0.6,0.7,2.9,0.2\n0.8,0.2,3.1,0.1\n"
 PROBLEM = {

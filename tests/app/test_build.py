@@ -14,22 +14,22 @@ from problem_files import readings, write_problem
 from scipy.stats import halfnorm, norm
 from structured import box_mesh
 
-from invlift.app.build import boundary_conditions, build_problem
-from invlift.app.problem_file import read_problem
-from invlift.app.quantities import names_of_readings
-from invlift.app.results import load
-from invlift.app.sampling import sample
-from invlift.app.simulate import simulate_readings
+from invlift.app.problem.build import boundary_conditions, build_problem
+from invlift.app.problem.problem_file import read_problem
+from invlift.app.runs.quantities import names_of_readings
+from invlift.app.runs.results import load
+from invlift.app.runs.sampling import sample
+from invlift.app.studies.simulate import simulate_readings
 from invlift.errors import InputError
-from invlift.fem.priors import PRIORS as PRIORS_BY_NAME
-from invlift.fem.priors.base import PriorTable
-from invlift.fem.priors.independent import IndependentPrior, independent_prior
-from invlift.fem.priors.matern import MaternPrior
+from invlift.fem.fields import PRIORS as PRIORS_BY_NAME
+from invlift.fem.fields.base import PriorTable
+from invlift.fem.fields.independent import IndependentPrior, independent_prior
+from invlift.fem.fields.matern import MaternPrior
 from invlift.files.tables import number
-from invlift.inverse.distributions import HalfNormal, Lognormal
-from invlift.inverse.noise import NOISES as NOISES_BY_NAME
-from invlift.inverse.noise import KnownScale, known_noise
-from invlift.inverse.noise.tables import NoiseTable
+from invlift.noise import NOISES as NOISES_BY_NAME
+from invlift.noise import KnownScale, known_noise
+from invlift.noise.tables import NoiseTable
+from invlift.unknowns.distributions import HalfNormal, Lognormal
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 field_of = jax.jit(lambda prior, white: prior.transform(white))

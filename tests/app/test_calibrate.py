@@ -16,16 +16,16 @@ from problem_files import write_problem
 from without_gram_term import ChmcWithoutGramTerm
 
 import invlift
-from invlift.app.calibrate import _Task, calibrate
-from invlift.app.scalars import random_entries
-from invlift.app.simulate import simulate_problem
+from invlift.app.runs.scalars import random_entries
+from invlift.app.studies.calibrate import _Task, calibrate
+from invlift.app.studies.simulate import simulate_problem
 from invlift.errors import InputError
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.noise import gaussian_noise
+from invlift.noise import gaussian_noise
+from invlift.problems.inverse_problem import jax_problem
 from invlift.programs.compilation import Program
 from invlift.samplers.kernels import HMC, KERNELS
 from invlift.samplers.kernels.base import Kernel
+from invlift.unknowns.distributions import lognormal
 
 LOGNORMAL = {"distribution": "lognormal", "location": -1.0, "scale": 1.0}
 
@@ -79,12 +79,12 @@ def test_every_simulation_has_ranks_of_every_quantity(whole):
 
 
 def test_results_depend_on_the_seed_and_not_on_the_cores(whole, monkeypatch):
-    monkeypatch.setattr("invlift.app.calibrate.num_cores", lambda: 3)
+    monkeypatch.setattr("invlift.app.studies.calibrate.num_cores", lambda: 3)
     threads = set()
     again = calibrated(on_simulation=lambda row, num: threads.update(threading.enumerate()))
     assert len({each.name for each in threads if each.name.startswith("simulation")}) == 3
     assert without_time(again.simulations) == without_time(whole.simulations)
-    monkeypatch.setattr("invlift.app.calibrate.num_cores", lambda: 1)
+    monkeypatch.setattr("invlift.app.studies.calibrate.num_cores", lambda: 1)
     fewer = calibrated(8)
     assert without_time(fewer.simulations) == without_time(whole.simulations[:8])
     other = calibrated(8, seed=4)
@@ -196,7 +196,7 @@ class Sticky(HMC, settings=True):
 
 
 def test_chains_that_fail_are_counted_and_named(monkeypatch):
-    monkeypatch.setattr("invlift.app.calibrate.MOST_DRAWS", 8)
+    monkeypatch.setattr("invlift.app.studies.calibrate.MOST_DRAWS", 8)
     found = calibrate(curved_problem(), Sticky(), simulations=6, draws=31, warmup=10, seed=3)
     assert set(found.failures) == {"the chain never moved", "too few effective draws"}
     assert sorted(itertools.chain(*found.failures.values())) == list(range(6))
@@ -226,7 +226,7 @@ def test_readings_that_cannot_be_simulated_are_told(whole, monkeypatch):
             raise InputError("simulated readings", "finite numbers", "inf", "correct the noise")
         return simulate_problem(problem, seed)
 
-    monkeypatch.setattr("invlift.app.calibrate.simulate_problem", failing)
+    monkeypatch.setattr("invlift.app.studies.calibrate.simulate_problem", failing)
     found = calibrated(8)
     ((outcome, numbers),) = found.failures.items()
     assert outcome == "no readings (simulated readings: inf)"

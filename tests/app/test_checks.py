@@ -10,28 +10,28 @@ import pytest
 from problem_files import write_problem
 from structured import box_mesh
 
-from invlift.app.build import build_problem
 from invlift.app.checks import Finding, Report, check_problem
 from invlift.app.checks.derivatives import check_derivatives, evaluate, slope_finding, taylor_slope
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
 from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import check_dependence, check_fit, check_method, check_sensitivity
 from invlift.app.checks.time_step import check_time_step, time_step_doubts
-from invlift.app.problem_file import read_problem
-from invlift.app.start_search import Start, find_start, name_of_reading
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
+from invlift.app.runs.start_search import Start, find_start, name_of_reading
 from invlift.errors import InputError
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.inverse.distributions import lognormal, normal
-from invlift.inverse.inverse_problem import inverse_problem, jax_problem
-from invlift.inverse.models.base import ForwardModel
-from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.ode_problem import ode_problem
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.state_space import state_space
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.state_space import StateSpacePosterior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.state_space import StateSpacePosterior
+from invlift.models.base import ForwardModel
+from invlift.noise import gaussian_noise, known_noise
+from invlift.problems.inverse_problem import inverse_problem, jax_problem
+from invlift.problems.problem import InverseProblem
+from invlift.problems.time.ode_problem import ode_problem
+from invlift.problems.time.state_space import state_space
 from invlift.samplers.kernels.chmc import ConstrainedHMC
+from invlift.unknowns.distributions import lognormal, normal
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 
 @pytest.fixture(scope="module")

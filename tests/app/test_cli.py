@@ -13,10 +13,10 @@ import xarray as xr
 from command_line import assert_one_line, call, finish, start, start_held, strict_json
 from problem_files import REMOVED, SENSORS, readings, write_problem
 
-from invlift.app.build import build_problem
 from invlift.app.checks import Finding, Report
-from invlift.app.problem_file import read_problem
-from invlift.fem.sensors import read_sensors
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
+from invlift.fem.readings.sensors import read_sensors
 
 RESULTS = {
     "posterior.vtu", "sensors.vtu", "sensor_fit.csv", "posterior.nc", "summary.csv", "problem.toml",

@@ -22,12 +22,12 @@ from problem_files import write_problem
 
 import invlift
 from invlift.app.commands import compare as compare_command
-from invlift.app.compare import compare
+from invlift.app.studies.compare import compare
 from invlift.errors import InputError
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.noise import known_noise
-from invlift.inverse.numpyro_density import UnconstrainedDensity
-from invlift.posterior.comparison import Efficiency, efficiency, plot_comparison
+from invlift.noise import known_noise
+from invlift.posterior.statistics.comparison import Efficiency, efficiency, plot_comparison
+from invlift.problems.inverse_problem import jax_problem
+from invlift.problems.numpyro.numpyro_density import UnconstrainedDensity
 from invlift.samplers.chains import chain, workers
 from invlift.samplers.kernels import HMC
 
@@ -235,7 +235,7 @@ def test_a_method_that_is_done_is_kept_whenever_ctrl_c_is_pressed(monkeypatch):
             raise KeyboardInterrupt
         return efficiency(*arguments)
 
-    monkeypatch.setattr("invlift.app.compare.efficiency", press)
+    monkeypatch.setattr("invlift.app.studies.compare.efficiency", press)
     rows = list(compare(problem(), ["pcn", "rwm"], seconds=0.5, chains=1, warmup=20))
     assert [(row.method, row.note) for row in rows] == [("pcn", "")]
 

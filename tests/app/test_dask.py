@@ -13,10 +13,10 @@ import xarray as xr
 from command_line import call, wait_for_file
 from problem_files import write_problem
 
-from invlift.app.build import build_problem
-from invlift.app.dask import dask_executor
-from invlift.app.problem_file import read_problem
-from invlift.app.sampling import sample
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
+from invlift.app.runs.dask import dask_executor
+from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
 from invlift.samplers.chains import workers
 
@@ -110,7 +110,7 @@ def test_workers_draw_what_threads_draw_whoever_is_killed(
 
     Workers start and compile by themselves, and one once more after the kill: 10 to 20 s.
     """
-    monkeypatch.setattr("invlift.app.dask.TIMEOUT", 600)
+    monkeypatch.setattr("invlift.app.runs.dask.TIMEOUT", 600)
     address, started, start_worker = cluster
     news = []
 
@@ -160,7 +160,7 @@ def test_command_with_workers_of_this_machine(tmp_path):
 
 
 def test_what_cannot_work_is_told_in_a_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("invlift.app.dask.TIMEOUT", 0.5)
+    monkeypatch.setattr("invlift.app.runs.dask.TIMEOUT", 0.5)
     path = write_problem(tmp_path)
     for options, words in (
         (["--scheduler", "tcp://127.0.0.1:9"], ["--scheduler", "no answer from tcp://127.0.0.1:9"]),

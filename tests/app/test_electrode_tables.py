@@ -13,7 +13,7 @@ from structured import box_mesh
 
 import invlift
 from invlift.app.checks import electrodes
-from invlift.app.problem_file import read_problem
+from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
 
 SENSORS = (

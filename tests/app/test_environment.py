@@ -8,8 +8,8 @@ import pytest
 from command_line import environment
 from problem_files import write_problem
 
-from invlift.app import environment as looked_over
-from invlift.app.environment import prepare_environment
+from invlift.app.runs import environment as looked_over
+from invlift.app.runs.environment import prepare_environment
 from invlift.errors import InputError
 
 
@@ -89,7 +89,7 @@ def test_the_least_limit_is_enough(tmp_path):
 
 def test_the_compiler_keeps_its_doubts_to_itself():
     """XLA tells "Very slow compile?" as an error, as it does of a folder that it cannot make."""
-    code = "import sys\nfrom invlift.app.environment import prepare_environment\n"
+    code = "import sys\nfrom invlift.app.runs.environment import prepare_environment\n"
     code += "if sys.argv[1:]: prepare_environment()\n"
     code += "import jax\njax.jit(lambda x: x + 1)(1.0)"
     places = environment() | {"XLA_FLAGS": f"--xla_dump_to={os.devnull}/none"}

@@ -15,7 +15,7 @@ from command_line import call
 from problem_files import REMOVED, build, trace_a_step, write_problem
 from structured import box_mesh
 
-from invlift.app.problem_file import read_problem
+from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
 
 ROOT = Path(__file__).parents[2]

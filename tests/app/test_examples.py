@@ -16,8 +16,8 @@ from problem_files import trace_a_step
 from scipy.special import erf
 
 import invlift
-from invlift.app.build import build_problem
-from invlift.app.problem_file import read_problem
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
 from invlift.app.problems import load, read_python_problem
 from invlift.samplers.kernels import KERNELS
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from problem_files import assert_named, readings, write_problem
 
-from invlift.app.build import build_problem
-from invlift.app.problem_file import read_problem
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
-from invlift.fem.equation import LinearEquation
-from invlift.fem.experiments import Experiments
+from invlift.fem.equations.equation import LinearEquation
+from invlift.fem.equations.experiments import Experiments
 
 SENSORS = (
     "x,y,value,experiment,name\n0.3,0.4,2.1,heated,a\n0.6,0.7,0.4,pushed,b\n"

@@ -13,30 +13,30 @@ import numpy as np
 import pytest
 from problem_files import write_problem
 
-from invlift.app.build import build_problem
-from invlift.app.problem_file import read_problem
-from invlift.app.sampling import sample, target_of
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
+from invlift.app.runs.sampling import sample, target_of
+from invlift.fem.fields import PRIORS
+from invlift.fem.fields.base import PriorTable
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors import PRIORS
-from invlift.fem.priors.base import PriorTable
 from invlift.files.tables import number
-from invlift.inverse.distributions import Positive
-from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.jacobians import ConstraintJacobian, Structure
-from invlift.inverse.jacobians.diagonal import DiagonalFactor
-from invlift.inverse.lift_choice import Choice
-from invlift.inverse.models.base import ForwardModel
-from invlift.inverse.noise import NOISES, unknown_scale
-from invlift.inverse.noise.base import Noise
-from invlift.inverse.noise.scales import as_scale
-from invlift.inverse.noise.tables import NoiseTable
-from invlift.inverse.priors.base import Prior
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.lift.jacobians import ConstraintJacobian, Structure
+from invlift.lift.jacobians.diagonal import DiagonalFactor
+from invlift.models.base import ForwardModel
+from invlift.noise import NOISES, unknown_scale
+from invlift.noise.base import Noise
+from invlift.noise.scales import as_scale
+from invlift.noise.tables import NoiseTable
+from invlift.problems.choice.lift_choice import Choice
+from invlift.problems.inverse_problem import inverse_problem
 from invlift.programs.pytrees import aside, static
 from invlift.samplers.chains.adaptation import DualAveraging
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.unknowns.distributions import Positive
+from invlift.unknowns.distributions.tables import DISTRIBUTIONS, DistributionTable
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 
 class RandomWalk(Kernel, settings=True):

@@ -16,12 +16,12 @@ from gmsh_texts import GMSH_22, GMSH_41
 from problem_files import SENSORS, changed
 from structured import box_mesh
 
-from invlift.app.problem_file import read_problem
+from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
+from invlift.fem.electrodes.voltages import read_voltages
 from invlift.fem.mesh import foreign_formats
 from invlift.fem.mesh.construction import read_mesh
-from invlift.fem.sensors import read_sensors
-from invlift.fem.voltages import read_voltages
+from invlift.fem.readings.sensors import read_sensors
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 from invlift.samplers.chains.state import Block, start_chain

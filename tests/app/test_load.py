@@ -18,8 +18,8 @@ from structured import box_mesh
 
 import invlift
 from invlift.errors import InputError
-from invlift.fem.forms import conduction
-from invlift.posterior.labelled import read_groups, save_netcdf
+from invlift.fem.equations.forms import conduction
+from invlift.posterior.statistics.labelled import read_groups, save_netcdf
 
 OPTIONS = {"sampler.method": "pcn", "sampler.draws": 60}
 OPTIONS |= {"output.exceedance": [0.5, 2.0]}

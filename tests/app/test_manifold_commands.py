@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import invlift as library
-from invlift.posterior.comparison import efficiency
+from invlift.posterior.statistics.comparison import efficiency
 
 ARM = """
 import jax

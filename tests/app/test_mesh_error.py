@@ -18,11 +18,11 @@ from invlift.app.checks.mesh_error import (
     finer_model,
     mesh_doubts,
 )
-from invlift.app.mesh_correction import corrected_at_mode
-from invlift.app.problem_file import parse_problem
-from invlift.app.start_search import Fit
+from invlift.app.problem.problem_file import parse_problem
+from invlift.app.runs.mesh_correction import corrected_at_mode
+from invlift.app.runs.start_search import Fit
 from invlift.errors import InputError
-from invlift.inverse.laplace_approximation import laplace_approximation
+from invlift.problems.laplace_approximation import laplace_approximation
 
 PLACES = interior_points(2, 30)
 

@@ -18,10 +18,10 @@ from structured import box_mesh
 import invlift
 from invlift.app.checks import Report
 from invlift.app.problems import load, open_problem
-from invlift.app.quantities import mesh_of
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.noise import known_noise
+from invlift.app.runs.quantities import mesh_of
+from invlift.noise import known_noise
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.unknowns.distributions import lognormal
 
 FILE = """
 import sys

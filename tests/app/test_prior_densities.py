@@ -8,7 +8,7 @@ from scipy import stats
 from structured import box_mesh
 
 import invlift
-from invlift.app.quantities import quantities_of
+from invlift.app.runs.quantities import quantities_of
 
 FAMILIES = {
     "a": (invlift.normal(2.0, 0.5), stats.norm(2.0, 0.5)),

@@ -9,7 +9,7 @@ from problem_files import write_problem
 
 import invlift
 from invlift.app.checks import Finding, Report
-from invlift.app.simulate import prior_draws
+from invlift.app.studies.simulate import prior_draws
 
 UNKNOWN = {"distribution": "lognormal", "location": 0.0, "scale": 0.3}
 

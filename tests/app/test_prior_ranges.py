@@ -5,8 +5,8 @@ import pytest
 from problem_files import REMOVED, assert_named, write_problem
 from scipy.stats import norm
 
-from invlift.app.build import build_problem
-from invlift.app.problem_file import read_problem
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
 
 BETWEEN = {"low": [1e-5, 1e-3], "high": [2.0, 8.0]}
 MATERN = {"kind": "matern", "range": 1.0, "smoothness": 1.0, "boundary": "robin"}

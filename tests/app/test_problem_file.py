@@ -10,16 +10,16 @@ from typing import Literal
 import pytest
 from problem_files import REMOVED, changed
 
-from invlift.app import table_errors
-from invlift.app.problem_file import parse_problem, read_problem
+from invlift.app.problem import table_errors
+from invlift.app.problem.problem_file import parse_problem, read_problem
 from invlift.errors import InputError
-from invlift.fem.priors import PRIORS
-from invlift.fem.priors.base import PriorTable
+from invlift.fem.fields import PRIORS
+from invlift.fem.fields.base import PriorTable
 from invlift.files.tables import integer, number
-from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
-from invlift.inverse.noise import NOISES
-from invlift.inverse.noise.tables import NoiseTable
+from invlift.noise import NOISES
+from invlift.noise.tables import NoiseTable
 from invlift.samplers.kernels import KERNELS
+from invlift.unknowns.distributions.tables import DISTRIBUTIONS, DistributionTable
 
 FULL = """
 [mesh]

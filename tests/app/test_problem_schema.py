@@ -6,9 +6,9 @@ from pathlib import Path
 
 from command_line import call
 
-from invlift.app.problem_file import parse_problem
-from invlift.app.problem_schema import key_reference, problem_schema
-from invlift.app.table_errors import forms
+from invlift.app.problem.problem_file import parse_problem
+from invlift.app.problem.problem_schema import key_reference, problem_schema
+from invlift.app.problem.table_errors import forms
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(ROOT.glob("examples/*/problem.toml"))

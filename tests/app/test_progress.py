@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from invlift.app import progress
-from invlift.app.progress import comparison_display, display, if_watched, simulations_display
+from invlift.app.runs import progress
+from invlift.app.runs.progress import comparison_display, display, if_watched, simulations_display
 
 
 class Notebook:

@@ -11,9 +11,9 @@ from problem_files import assert_named, readings, write_problem
 from structured import box_mesh
 
 import invlift
-from invlift.app.build import build_problem
-from invlift.app.problem_file import read_problem
-from invlift.app.quantities import quantities_of
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
+from invlift.app.runs.quantities import quantities_of
 from invlift.errors import InputError
 
 NORMAL = {"distribution": "normal", "mean": 0.5, "sd": 0.2}

@@ -8,7 +8,7 @@ import pyvista
 from command_line import assert_one_line, call
 from run_folders import write_run
 
-from invlift.posterior.files import NUM_DRAWS
+from invlift.posterior.output.files import NUM_DRAWS
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from problem_files import write_problem
 from scipy.stats import kstest, t
 
 import invlift
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.noise import gaussian_noise, student_t_noise
+from invlift.noise import gaussian_noise, student_t_noise
 from invlift.samplers.chains.results import ChainResult, Run
 from invlift.samplers.kernels import HMC, ConstrainedHMC
+from invlift.unknowns.distributions import lognormal
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.app.sampling import sample
+from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
-from invlift.inverse import scale_coordinate
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.noise import gaussian_noise
-from invlift.inverse.scale_coordinate import typical_scale
+from invlift.noise import gaussian_noise
+from invlift.problems import scale_coordinate
+from invlift.problems.inverse_problem import jax_problem
+from invlift.problems.scale_coordinate import typical_scale
 from invlift.samplers.kernels import HMC
+from invlift.unknowns.distributions import lognormal
 
 
 def bent(theta, slope):

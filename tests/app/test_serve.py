@@ -19,8 +19,8 @@ from command_line import call
 from jax.scipy.stats import norm
 from problem_files import write_problem
 
-from invlift.app.build import build_problem
-from invlift.app.problem_file import read_problem
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
 from invlift.app.um_bridge import build_application, listen, served_models
 
 NOISE = {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale": 1.0}}

@@ -11,10 +11,10 @@ from problem_files import write_problem
 from scipy.stats import kstest
 
 import invlift
-from invlift.app.build import build_noise
-from invlift.app.simulate import simulate_problem, simulate_readings
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise
+from invlift.app.problem.build import build_noise
+from invlift.app.studies.simulate import simulate_problem, simulate_readings
+from invlift.noise import gaussian_noise, known_noise, student_t_noise
+from invlift.unknowns.distributions import lognormal
 
 LOGNORMAL = {"distribution": "lognormal", "location": -2.0, "scale": 0.7}
 

@@ -12,13 +12,13 @@ from problem_files import SENSORS, write_problem
 from rich.console import Console
 
 from invlift import inverse_problem, known_noise, normal, sample
-from invlift.app import progress, sampling
 from invlift.app.commands import run as run_command
-from invlift.app.progress import phases_display
-from invlift.app.sampling import find_kernel, target_of
-from invlift.app.start_search import PHASES, find_start
+from invlift.app.runs import progress, sampling
+from invlift.app.runs.progress import phases_display
+from invlift.app.runs.sampling import find_kernel, target_of
+from invlift.app.runs.start_search import PHASES, find_start
 from invlift.errors import InputError
-from invlift.inverse.lift_choice import choose
+from invlift.problems.choice.lift_choice import choose
 
 QUICK = {"sampler.draws": 4, "sampler.warmup": 4}
 

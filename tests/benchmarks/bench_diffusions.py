@@ -33,12 +33,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.app.sampling import sample
-from invlift.app.start_search import find_start
-from invlift.inverse.diffusion_problem import DiffusionProblem
-from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.targets.diffusion_blocks import DiffusionInBlocks, blocks_of
-from invlift.posterior.diagnostics import diagnose
+from invlift.app.runs.sampling import sample
+from invlift.app.runs.start_search import find_start
+from invlift.lift.targets.diffusion import DiffusionPosterior
+from invlift.posterior.statistics.diagnostics import diagnose
+from invlift.problems.time.diffusion_blocks import DiffusionInBlocks, blocks_of
+from invlift.problems.time.diffusion_problem import DiffusionProblem
 from invlift.programs.compilation import Program
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum

@@ -17,7 +17,7 @@ invlift.enable_x64()  # before anything starts JAX
 
 from discs import example, simulated
 
-from invlift.posterior.diagnostics import diagnose
+from invlift.posterior.statistics.diagnostics import diagnose
 
 
 def report(title: str, problem, num_draws: int, kernel: str = "chmc", chains: int = 4) -> None:

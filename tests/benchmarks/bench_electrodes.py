@@ -15,10 +15,10 @@ from one_core import sampled
 
 import invlift
 from invlift.app.checks.derivatives import evaluate, trial_step
-from invlift.app.sampling import target_of
-from invlift.fem.voltages import injections_of
-from invlift.inverse.models.combinations import Combinations
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.app.runs.sampling import target_of
+from invlift.fem.electrodes.voltages import injections_of
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.models.combinations import Combinations
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 NUM_ELECTRODES, NUM_TIMES, STEP = 16, 5, 0.3

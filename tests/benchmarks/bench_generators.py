@@ -42,9 +42,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.inverse.jacobians import Diagonal, Triangular
-from invlift.inverse.noise.scales import known_scale
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.lift.jacobians import Diagonal, Triangular
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.noise.scales import known_scale
 from invlift.programs.pytrees import static
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.inverse.jacobians import Diagonal, Structure
-from invlift.inverse.targets.manifold import ManifoldTarget
+from invlift.lift.jacobians import Diagonal, Structure
+from invlift.lift.targets.manifold import ManifoldTarget
 from invlift.programs.pytrees import static
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum

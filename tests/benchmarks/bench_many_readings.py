@@ -26,8 +26,8 @@ import jax
 import numpy as np
 from one_core import sampled
 
-from invlift.inverse import lift_choice
-from invlift.posterior.diagnostics import diagnose
+from invlift.posterior.statistics.diagnostics import diagnose
+from invlift.problems.choice import lift_choice
 
 NUM_CHAINS = 2
 

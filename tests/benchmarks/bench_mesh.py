@@ -26,9 +26,9 @@ invlift.enable_x64()  # before anything starts JAX
 
 from discs import disc
 
-from invlift.app.start_search import find_start
+from invlift.app.runs.start_search import find_start
 from invlift.fem import linalg
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC

@@ -18,8 +18,8 @@ from invlift.app.checks import check_problem, mesh_error
 from invlift.app.checks.starts import with_first
 from invlift.app.field_problem import plain
 from invlift.app.problems import build, open_problem
-from invlift.app.sampling import target_of
-from invlift.app.starts import chosen_starts
+from invlift.app.runs.sampling import target_of
+from invlift.app.runs.starts import chosen_starts
 from invlift.samplers.kernels import KERNELS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -28,7 +28,7 @@ from numpyro.infer import MCMC, NUTS
 from one_core import sampled
 
 import invlift
-from invlift.app.numpyro_model import ACCEPTANCE
+from invlift.app.problem.numpyro_model import ACCEPTANCE
 
 invlift.enable_x64()
 CHAINS, FEW = 4, 10

@@ -27,9 +27,9 @@ import numpy as np
 from cvxopt import cholmod, matrix, spmatrix
 from discs import example, scalars, smallest
 
-from invlift.app.start_search import find_start
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.app.runs.start_search import find_start
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC
 

@@ -32,10 +32,10 @@ import numpy as np
 from one_core import sampled
 
 from invlift.app.problems import load, read_python_problem
-from invlift.app.start_search import find_start
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.diagnostics import diagnose_field
+from invlift.app.runs.start_search import find_start
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.posterior.statistics.diagnostics import diagnose_field
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import KERNELS
 

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from discs import example
 
-from invlift.inverse.starts import initial_position
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.problems.starts import initial_position
 from invlift.programs.compilation import num_cores
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC

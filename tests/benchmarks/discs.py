@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.posterior.diagnostics import diagnose
+from invlift.posterior.statistics.diagnostics import diagnose
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "meshes"))

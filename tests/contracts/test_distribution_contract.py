@@ -13,7 +13,8 @@ from contract_checks import assert_close
 from own_distributions import ByQuantiles
 
 from invlift.errors import InputError
-from invlift.inverse.distributions import (
+from invlift.programs.compilation import Program
+from invlift.unknowns.distributions import (
     Distribution,
     Normal,
     as_distribution,
@@ -25,9 +26,8 @@ from invlift.inverse.distributions import (
     repeated,
     uniform,
 )
-from invlift.inverse.distributions.of_numpyro import FAMILIES, Coordinate, Exact
-from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
-from invlift.programs.compilation import Program
+from invlift.unknowns.distributions.of_numpyro import FAMILIES, Coordinate, Exact
+from invlift.unknowns.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 
 
 def of_table(name, registry=REAL_DISTRIBUTIONS):

@@ -16,18 +16,18 @@ from plain_assembly import Body, mean_over, shapes_at
 from scipy.spatial.distance import pdist
 from structured import box_mesh
 
-from invlift.app.build import boundary_conditions
-from invlift.app.sections import ConditionsTable, ElectrodesTable
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.electrodes import electrode_model, mesh_with_electrodes
-from invlift.fem.point_electrodes import point_electrode_model
+from invlift.app.problem.build import boundary_conditions
+from invlift.app.problem.sections import ConditionsTable, ElectrodesTable
+from invlift.fem.electrodes.complete import electrode_model, mesh_with_electrodes
+from invlift.fem.electrodes.point_electrodes import point_electrode_model
+from invlift.fem.electrodes.wave_numbers import wave_numbers
+from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.readings.kinds import KINDS
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
-from invlift.fem.wave_numbers import wave_numbers
+from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.files.tables import OneOf, Table
-from invlift.inverse.distributions import lognormal, normal
-from invlift.inverse.distributions.tables import DISTRIBUTIONS
+from invlift.unknowns.distributions import lognormal, normal
+from invlift.unknowns.distributions.tables import DISTRIBUTIONS
 
 read = jax.jit(lambda model, coefficients: model(coefficients))
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from contract_checks import assert_close, in_turn
 
-from invlift.inverse import jacobians
-from invlift.inverse.jacobians import (
+from invlift.lift import jacobians
+from invlift.lift.jacobians import (
     BlockBidiagonal,
     BlockDiagonal,
     Dense,
@@ -19,7 +19,7 @@ from invlift.inverse.jacobians import (
     Triangular,
     differentiate,
 )
-from invlift.inverse.jacobians.bordered import LowRankFactor
+from invlift.lift.jacobians.bordered import LowRankFactor
 from invlift.programs.compilation import Program
 from invlift.programs.pytrees import Module
 

@@ -13,31 +13,31 @@ from contract_checks import STEPS, WIDTH, assert_close, assert_remainders, in_tu
 from scipy.sparse import csr_array, vstack
 from structured import box_mesh, interior_points
 
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.combined_equation import CombinedEquation
-from invlift.fem.electrodes import electrode_model
-from invlift.fem.equation import LinearEquation
-from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
-from invlift.fem.equation_family import EquationFamily
-from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
-from invlift.fem.finer_mesh import OnFinerMesh
-from invlift.fem.forms import Elasticity, conduction, reaction
-from invlift.fem.point_electrodes import point_electrode_model
-from invlift.fem.random_field import random_field
+from invlift.fem.electrodes.complete import electrode_model
+from invlift.fem.electrodes.point_electrodes import point_electrode_model
+from invlift.fem.electrodes.wave_numbers import WaveNumbers
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.equations.combined_equation import CombinedEquation
+from invlift.fem.equations.equation import LinearEquation
+from invlift.fem.equations.equation_assembly import Form, Functionals, Input, linear_equation
+from invlift.fem.equations.equation_family import EquationFamily
+from invlift.fem.equations.experiments import Experiment, Experiments, assemble_experiments
+from invlift.fem.equations.forms import Elasticity, conduction, reaction
+from invlift.fem.fields.random_field import random_field
+from invlift.fem.mesh.finer_mesh import OnFinerMesh
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
+from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.time.schedules import steps
-from invlift.fem.wave_numbers import WaveNumbers
-from invlift.inverse.distributions import lognormal, normal
-from invlift.inverse.models.base import AroundModel, CombinedFunction, ForwardModel
-from invlift.inverse.models.combinations import Combinations
-from invlift.inverse.models.corrected import Corrected, corrected
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.models.joined import CombinedReadings, Joined
-from invlift.inverse.numpyro_problem import SitesModel, numpyro_problem
-from invlift.inverse.unknowns import NamedModel
+from invlift.models.base import AroundModel, CombinedFunction, ForwardModel
+from invlift.models.combinations import Combinations
+from invlift.models.corrected import Corrected, corrected
+from invlift.models.jax_function import JaxFunction
+from invlift.models.joined import CombinedReadings, Joined
+from invlift.models.named_model import NamedModel
+from invlift.problems.numpyro.numpyro_problem import SitesModel, numpyro_problem
 from invlift.programs.compilation import Program
+from invlift.unknowns.distributions import lognormal, normal
 
 
 def poisson(location="nodes"):

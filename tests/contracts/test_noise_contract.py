@@ -12,13 +12,10 @@ import scipy.stats
 from choices import choices_of, covering
 from contract_checks import assert_close, check_target, in_turn, lift
 
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.distributions.tables import DISTRIBUTIONS
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.laplace_approximation import LaplaceApproximation
-from invlift.inverse.merged import ScaleOfMeans
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import (
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.models.jax_function import JaxFunction
+from invlift.noise import (
     NOISES,
     Noise,
     Scale,
@@ -27,14 +24,17 @@ from invlift.inverse.noise import (
     potential_noise,
     unknown_scale,
 )
-from invlift.inverse.noise.exact import ExactReadings
-from invlift.inverse.noise.gaussian import GaussianNoise
-from invlift.inverse.noise.student_t import StudentTNoise, student_t_noise
-from invlift.inverse.partly_lifted import CombinedNoise, ReferenceNoise
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.noise.exact import ExactReadings
+from invlift.noise.gaussian import GaussianNoise
+from invlift.noise.student_t import StudentTNoise, student_t_noise
+from invlift.problems.choice.merged import ScaleOfMeans
+from invlift.problems.choice.partly_lifted import CombinedNoise, ReferenceNoise
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.problems.laplace_approximation import LaplaceApproximation
 from invlift.programs.compilation import Program
+from invlift.unknowns.distributions import lognormal
+from invlift.unknowns.distributions.tables import DISTRIBUTIONS
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
 SENSORS = SimpleNamespace(

@@ -10,24 +10,24 @@ import pytest
 from contract_checks import assert_close, check_normal_space, check_target, in_turn
 
 import invlift
-from invlift.inverse import lift_choice, partly_lifted, told_directions
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.laplace_approximation import LaplaceApproximation
-from invlift.inverse.lift_choice import choose
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import (
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.models.jax_function import JaxFunction
+from invlift.noise import (
     gaussian_noise,
     laplace_noise,
     potential_noise,
     student_t_noise,
     unknown_scale,
 )
-from invlift.inverse.partly_lifted import partly_lifted_problem
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.scale_coordinate import with_scale_coordinate
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.problems.choice import lift_choice, partly_lifted, told_directions
+from invlift.problems.choice.lift_choice import choose
+from invlift.problems.choice.partly_lifted import partly_lifted_problem
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.problems.laplace_approximation import LaplaceApproximation
+from invlift.problems.scale_coordinate import with_scale_coordinate
 from invlift.programs.compilation import Program
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 NUM_READINGS, NUM_UNKNOWNS = 48, 36
 GROUPS = np.arange(NUM_READINGS) % 3 == 0
@@ -233,7 +233,7 @@ def test_draws_of_a_linear_problem_are_exact(monkeypatch):
         return np.abs(by_mean).max(), np.abs(by_square).max()
 
     assert max(errors()) < 5.0
-    monkeypatch.setattr("invlift.app.sampling.partly_lifted_problem", with_other_basis)
+    monkeypatch.setattr("invlift.app.runs.sampling.partly_lifted_problem", with_other_basis)
     assert max(errors()) > 8.0
 
 
@@ -345,7 +345,9 @@ def test_a_run_goes_on_with_the_same_combinations(tmp_path, monkeypatch):
     invlift.sample(problem, draws=15, checkpoint=tmp_path, **settings)
     other = choice_of("unknown")
     worse = replace(other.lift, basis=other.lift.basis[:, ::-1])
-    monkeypatch.setattr("invlift.app.sampling.choose", lambda problem: other._replace(lift=worse))
+    monkeypatch.setattr(
+        "invlift.app.runs.sampling.choose", lambda problem: other._replace(lift=worse)
+    )
     changed = invlift.sample(problem, draws=40, **settings)
     resumed = invlift.sample(problem, draws=40, checkpoint=tmp_path, resume=True, **settings)
     for chain, expected, apart in zip(resumed.chains, whole.chains, changed.chains, strict=True):

@@ -12,18 +12,18 @@ from choices import brief, covering
 from contract_checks import check_normal_space, check_prior, check_target, in_turn, lift
 from structured import box_mesh
 
-from invlift.fem.priors import PRIORS
-from invlift.inverse.distributions import half_cauchy, normal
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import known_noise
-from invlift.inverse.partly_lifted import ReferencePrior
-from invlift.inverse.priors.base import AffinePrior, Prior
-from invlift.inverse.priors.mapped import MappedPrior
-from invlift.inverse.priors.partly_known import partly_known
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.unknowns import named_prior
+from invlift.fem.fields import PRIORS
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.models.jax_function import JaxFunction
+from invlift.noise import known_noise
+from invlift.problems.choice.partly_lifted import ReferencePrior
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.unknowns.distributions import half_cauchy, normal
+from invlift.unknowns.named import named_prior
+from invlift.unknowns.priors.base import AffinePrior, Prior
+from invlift.unknowns.priors.mapped import MappedPrior
+from invlift.unknowns.priors.partly_known import partly_known
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 #: All that a problem file can say in pairs; inclusions are as smooth as a field behind them.
 CONTENTS = {

@@ -15,33 +15,29 @@ from choices import brief, covering
 from contract_checks import assert_close, check_normal_space, check_target, in_turn, lift
 from structured import box_mesh
 
-from invlift.fem.priors import PRIORS
-from invlift.inverse import targets
-from invlift.inverse.diffusion_problem import diffusion_problem
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.jacobians import Diagonal, Grouped
-from invlift.inverse.laplace_approximation import LaplaceApproximation
-from invlift.inverse.manifold_problem import manifold_problem
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import NOISES, gaussian_noise, known_noise
-from invlift.inverse.partly_lifted import Lift, laplace_referred, partly_lifted_problem
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.state_space import state_space
-from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.targets.diffusion_blocks import (
-    Blocks,
-    DiffusionGivenStates,
-    DiffusionInBlocks,
-)
-from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.lifted_form import Lifted
-from invlift.inverse.targets.manifold import ManifoldTarget
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.inverse.targets.state_space import StateSpacePosterior
+from invlift.fem.fields import PRIORS
+from invlift.lift import targets
+from invlift.lift.jacobians import Diagonal, Grouped
+from invlift.lift.targets.diffusion import DiffusionPosterior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted_form import Lifted
+from invlift.lift.targets.manifold import ManifoldTarget
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.lift.targets.state_space import StateSpacePosterior
+from invlift.models.jax_function import JaxFunction
+from invlift.noise import NOISES, gaussian_noise, known_noise
+from invlift.problems.choice.partly_lifted import Lift, laplace_referred, partly_lifted_problem
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.problems.laplace_approximation import LaplaceApproximation
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.manifolds.manifold_problem import manifold_problem
+from invlift.problems.problem import InverseProblem
+from invlift.problems.time.diffusion_blocks import Blocks, DiffusionGivenStates, DiffusionInBlocks
+from invlift.problems.time.diffusion_problem import diffusion_problem
+from invlift.problems.time.state_space import state_space
 from invlift.programs.pytrees import Module
+from invlift.unknowns.distributions import lognormal
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
 GROUPS = ["old", "new", "old"]

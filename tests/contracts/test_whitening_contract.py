@@ -9,10 +9,10 @@ import pytest
 from contract_checks import assert_close, in_turn
 
 from invlift.errors import InputError
-from invlift.inverse.distributions.base import log_normal
-from invlift.inverse.distributions.scores import score_of
-from invlift.inverse.distributions.whitening import unwrapped
-from invlift.inverse.models.numpyro_search import find_sites
+from invlift.problems.numpyro.numpyro_search import find_sites
+from invlift.unknowns.distributions.base import log_normal
+from invlift.unknowns.distributions.scores import score_of
+from invlift.unknowns.distributions.whitening import unwrapped
 
 LOC = np.array([1.0, -2.0])
 COVARIANCE = np.array([[2.0, 0.3], [0.3, 0.5]])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from invlift.errors import InputError
-from invlift.fem.sensors import read_sensors, sensors_from_arrays
-from invlift.fem.voltages import read_voltages
+from invlift.fem.electrodes.voltages import read_voltages
+from invlift.fem.readings.sensors import read_sensors, sensors_from_arrays
 
 ELECTRODES = "4# electrodes\n# x z\n0 0\n2 0\n4 0\n6 0\n"
 

@@ -6,9 +6,13 @@ import pytest
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.electrodes import electrode_groups, electrode_model, mesh_with_electrodes
+from invlift.fem.electrodes.complete import (
+    electrode_groups,
+    electrode_model,
+    mesh_with_electrodes,
+)
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.inverse.distributions import lognormal, normal
+from invlift.unknowns.distributions import lognormal, normal
 
 MESH, NAMES = box_mesh(2, 4), ["top", "bottom", "left"]
 DRIVEN = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])

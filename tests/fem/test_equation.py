@@ -13,13 +13,19 @@ from skfem.models.elasticity import lame_parameters, linear_elasticity
 from structured import box_mesh, interior_points
 
 from invlift.errors import InputError
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.discretisation import boundary_load, cell_basis, facet_basis, load_form, mass_form
-from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
-from invlift.fem.forms import Elasticity, conduction, reaction
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.equations.discretisation import (
+    boundary_load,
+    cell_basis,
+    facet_basis,
+    load_form,
+    mass_form,
+)
+from invlift.fem.equations.equation_assembly import Form, Functionals, Input, linear_equation
+from invlift.fem.equations.forms import Elasticity, conduction, reaction
+from invlift.fem.equations.terms import GeneralTerm, WeightedTerm
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
-from invlift.fem.terms import GeneralTerm, WeightedTerm
+from invlift.fem.readings.sensors import sensors_from_arrays
 
 readings = jax.jit(lambda equation, c: equation(c))
 linearisation = jax.jit(lambda equation, c: equation.linearise(c)[0])

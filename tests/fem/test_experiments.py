@@ -7,10 +7,10 @@ import pytest
 from structured import box_mesh, interior_points
 
 from invlift.errors import InputError
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.equations.experiments import Experiment, Experiments, assemble_experiments
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
+from invlift.fem.readings.sensors import sensors_from_arrays
 
 look = jax.jit(lambda model, phi: (model.linearise(phi)[0], model.expand(phi)[1].byproducts))
 

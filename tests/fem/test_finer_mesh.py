@@ -11,14 +11,14 @@ from structured import box_mesh, interior_points
 import invlift
 from invlift.errors import InputError
 from invlift.fem import linalg
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.experiments import Experiment, assemble_experiments
-from invlift.fem.finer_mesh import extrapolated
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.equations.experiments import Experiment, assemble_experiments
+from invlift.fem.fields.random_field import random_field
+from invlift.fem.mesh.finer_mesh import extrapolated
 from invlift.fem.mesh.refinement import refined
-from invlift.fem.random_field import random_field
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
-from invlift.inverse.distributions import normal
+from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.unknowns.distributions import normal
 
 #: Smooth loads; a well, at which the solution has no bound.
 CONDITIONS = {

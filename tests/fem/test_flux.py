@@ -10,7 +10,7 @@ from structured import box_mesh
 from test_poisson import at, exact_phi, exact_solution, manufactured, observe
 
 from invlift.errors import InputError
-from invlift.fem.assembly import assemble_poisson
+from invlift.fem.equations.assembly import assemble_poisson
 
 solve = jax.jit(lambda forward, phi: forward.expand(phi)[1].byproducts["solution"])
 

@@ -15,10 +15,11 @@ from structured import box_mesh
 from taylor import assert_taylor_second_order
 
 from invlift.errors import InputError
-from invlift.fem.priors.hierarchical_matern import hierarchical_matern_prior
-from invlift.fem.priors.hyperpriors import moments
-from invlift.fem.priors.matern import matern_prior
-from invlift.inverse.distributions import (
+from invlift.fem.fields.hierarchical_matern import hierarchical_matern_prior
+from invlift.fem.fields.hyperpriors import moments
+from invlift.fem.fields.matern import matern_prior
+from invlift.programs.compilation import Program
+from invlift.unknowns.distributions import (
     as_distribution,
     half_cauchy,
     half_normal,
@@ -26,7 +27,6 @@ from invlift.inverse.distributions import (
     normal,
     uniform,
 )
-from invlift.programs.compilation import Program
 
 RANGE, STD = lognormal(math.log(0.7), 0.5), lognormal(math.log(1.3), 0.3)
 all_of = Program(lambda prior, whites: jax.lax.map(prior.transform, whites), "some")

@@ -8,9 +8,9 @@ from scipy import stats
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.priors.inclusions import inclusion_prior
-from invlift.fem.priors.matern import matern_prior
-from invlift.inverse.distributions import lognormal
+from invlift.fem.fields.inclusions import inclusion_prior
+from invlift.fem.fields.matern import matern_prior
+from invlift.unknowns.distributions import lognormal
 
 FIELD = {"correlation_range": 0.5, "smoothness": 2.0}
 SETTINGS = {"background": 2.0, "inclusion": 30.0, "share": 0.2, "width": 0.3, **FIELD}

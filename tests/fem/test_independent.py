@@ -7,8 +7,8 @@ import pytest
 from structured import box_mesh
 
 from invlift.errors import InputError
+from invlift.fem.fields.independent import independent_prior
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.fem.priors.independent import independent_prior
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from structured import box_mesh
 
 from invlift.errors import InputError
+from invlift.fem.fields.layered import layered_prior
+from invlift.fem.fields.matern import matern_prior
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.fem.priors.layered import layered_prior
-from invlift.fem.priors.matern import matern_prior
-from invlift.inverse.distributions import lognormal
+from invlift.unknowns.distributions import lognormal
 
 LOW = {"correlation_range": 0.6, "std": 0.5, "smoothness": 1.0, "mean": 2.0}
 HIGH = {"correlation_range": 0.3, "std": 1.5, "smoothness": 2.0, "boundary": "robin"}

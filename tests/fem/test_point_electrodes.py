@@ -12,10 +12,10 @@ from scipy.special import k0, k1
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.discretisation import cell_basis
+from invlift.fem.electrodes.point_electrodes import point_electrode_model
+from invlift.fem.electrodes.wave_numbers import TOLERANCE, wave_numbers
+from invlift.fem.equations.discretisation import cell_basis
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.fem.point_electrodes import point_electrode_model
-from invlift.fem.wave_numbers import TOLERANCE, wave_numbers
 from invlift.programs.compilation import Program
 
 X = np.arange(6.0)

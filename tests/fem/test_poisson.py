@@ -15,11 +15,11 @@ from structured import box_mesh, interior_points
 from taylor import assert_taylor_second_order, taylor_slope
 
 from invlift.errors import InputError
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.experiments import Experiment, assemble_experiments
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
+from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.programs.derivatives import derivatives_along
 
 readings = jax.jit(lambda forward, phi: forward(phi))

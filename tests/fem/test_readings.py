@@ -7,11 +7,11 @@ import pytest
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.assembly import assemble_poisson
+from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import read_sensors, sensors_from_arrays, write_sensors
-from invlift.inverse.distributions import normal
+from invlift.fem.readings.sensors import read_sensors, sensors_from_arrays, write_sensors
+from invlift.unknowns.distributions import normal
 
 NAN = np.nan
 read = jax.jit(lambda model, coefficients: model(coefficients))

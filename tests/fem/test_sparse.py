@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.fem.sparse import BLOCK, pattern
+from invlift.fem.linalg.sparse import BLOCK, pattern
 
 SHAPES = {
     "even rows": (40, 30, 300, 0),

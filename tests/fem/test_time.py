@@ -9,15 +9,15 @@ from skfem.models.poisson import mass, unit_load
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.priors.matern import matern_prior
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.fields.matern import matern_prior
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
+from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.fem.time.schedules import read_steps, steps
 from invlift.fem.time.shifts import TOLERANCE, response_weights, shifts_for
-from invlift.inverse.distributions import lognormal, normal
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.noise import known_noise
+from invlift.noise import known_noise
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.unknowns.distributions import lognormal, normal
 
 TIMES = np.geomspace(0.01, 10.0, 12)
 WELL = steps([[0.0, 1.0], [1.0, -0.5], [3.0, 0.0]])

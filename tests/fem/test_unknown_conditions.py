@@ -6,22 +6,22 @@ import pytest
 from structured import box_mesh
 
 import invlift
-from invlift.app.results import load
-from invlift.app.sampling import sample
+from invlift.app.runs.results import load
+from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.discretisation import cell_basis
-from invlift.fem.equation_assembly import Form, linear_equation
-from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
-from invlift.fem.field_equation import known_conductivity
-from invlift.fem.forms import conduction, reaction
-from invlift.fem.priors.matern import matern_prior
-from invlift.fem.random_field import RandomField, random_field
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.equations.discretisation import cell_basis
+from invlift.fem.equations.equation_assembly import Form, linear_equation
+from invlift.fem.equations.experiments import Experiment, Experiments, assemble_experiments
+from invlift.fem.equations.field_equation import known_conductivity
+from invlift.fem.equations.forms import conduction, reaction
+from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.random_field import RandomField, random_field
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
-from invlift.inverse.distributions import lognormal, normal, uniform
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.noise import known_noise
+from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.noise import known_noise
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.unknowns.distributions import lognormal, normal, uniform
 
 look = jax.jit(lambda model, c: (model.linearise(c)[0][0], model.expand(c)[1].byproducts))
 SOME, POSITIVE = normal(0.0, 1.0), lognormal(median=1.0, factor=2.0)

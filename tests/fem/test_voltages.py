@@ -10,8 +10,8 @@ import pytest
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.electrodes import electrode_model
-from invlift.fem.voltages import (
+from invlift.fem.electrodes.complete import electrode_model
+from invlift.fem.electrodes.voltages import (
     electrode_numbers,
     geometric_factors,
     injections_of,

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
-from invlift.app.table_errors import expected, mistakes
+from invlift.app.problem.table_errors import expected, mistakes
 from invlift.files.tables import (
     Table,
     integer,

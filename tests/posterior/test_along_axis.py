@@ -8,8 +8,8 @@ from posterior_cases import Chain
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.posterior.run_folder import read_posterior
-from invlift.posterior.series import in_time, readings_along, series_of
+from invlift.posterior.figures.series import in_time, readings_along, series_of
+from invlift.posterior.output.run_folder import read_posterior
 
 TIMES = [0.0, 1.0, 2.0, 4.0, 5.0, 7.0]
 READ_AT, OBSERVED = [2.0, 0.0, 4.0], np.array([1.1, -0.4, 3.0])  # not in their order

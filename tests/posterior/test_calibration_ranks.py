@@ -8,9 +8,9 @@ import pytest
 import scipy.stats
 from matplotlib.image import imread
 
-from invlift.app.calibration_table import read_simulations, write_simulations
+from invlift.app.studies.calibration_table import read_simulations, write_simulations
 from invlift.errors import InputError
-from invlift.posterior.calibration import (
+from invlift.posterior.statistics.calibration import (
     Calibration,
     Simulation,
     UniformRanks,

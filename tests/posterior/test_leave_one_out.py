@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.leave_one_out import MIN_DRAWS, leave_one_out
-from invlift.posterior.sensor_fit import misfit_p_value
+from invlift.posterior.statistics.leave_one_out import MIN_DRAWS, leave_one_out
+from invlift.posterior.statistics.sensor_fit import misfit_p_value
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -8,8 +8,8 @@ import pytest
 from posterior_cases import LinearModel, normal_posterior
 
 from invlift.errors import InputError
-from invlift.posterior.model_comparison import compare_runs
-from invlift.posterior.run_folder import read_posterior, read_record
+from invlift.posterior.output.run_folder import read_posterior, read_record
+from invlift.posterior.statistics.model_comparison import compare_runs
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

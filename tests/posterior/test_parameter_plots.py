@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity
-from invlift.posterior.run_folder import read_posterior
+from invlift.posterior.output.run_folder import read_posterior
 
 GRID = np.linspace(-20.0, 20.0, 4001)
 

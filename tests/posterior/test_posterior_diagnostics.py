@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from invlift.errors import InputError
-from invlift.posterior.diagnostics import diagnose, diagnose_field, rank_normalise
+from invlift.posterior.statistics.diagnostics import diagnose, diagnose_field, rank_normalise
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -73,7 +73,7 @@ def test_field_diagnostics_are_the_same_whatever_the_blocks(monkeypatch):
     chains = autoregressive(3, 60, 37, 0.4)
     chains[1][:, 8] = chains[0][:, 8] = chains[2][:, 8] = 0.0
     whole = diagnose_field(chains)
-    monkeypatch.setattr("invlift.posterior.blocks.BLOCK_SIZE", 3 * 60 * 5)
+    monkeypatch.setattr("invlift.posterior.statistics.blocks.BLOCK_SIZE", 3 * 60 * 5)
     for name, values in diagnose_field(chains).items():
         np.testing.assert_array_equal(values, whole[name])
     full = diagnose(chains)

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.posterior.files import in_three_dimensions, write_fields, write_json
+from invlift.posterior.output.files import in_three_dimensions, write_fields, write_json
 from invlift.standards import NO_STANDARDS
 
 FIELDS = {

@@ -19,8 +19,8 @@ from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.posterior.labelled import read_groups, save_netcdf
-from invlift.posterior.scalars import SUMMARY_COLUMNS
+from invlift.posterior.statistics.labelled import read_groups, save_netcdf
+from invlift.posterior.statistics.scalars import SUMMARY_COLUMNS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -12,11 +12,11 @@ from posterior_cases import Chain, Mesh, box, make_posterior, normal_posterior, 
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior
-from invlift.posterior.field_plots import Panel, plot_maps
-from invlift.posterior.flat_mesh import flatten
-from invlift.posterior.leave_one_out import LeaveOneOut
-from invlift.posterior.plots import CHAIN_COLOURS
-from invlift.posterior.sensor_plots import plot_leave_one_out
+from invlift.posterior.figures.field_plots import Panel, plot_maps
+from invlift.posterior.figures.flat_mesh import flatten
+from invlift.posterior.figures.sensor_plots import plot_leave_one_out
+from invlift.posterior.figures.style import CHAIN_COLOURS
+from invlift.posterior.statistics.leave_one_out import LeaveOneOut
 
 
 def area(flat):

@@ -12,7 +12,7 @@ from posterior_cases import Chain
 from run_folders import HOSTILE, make_posterior
 
 from invlift.posterior import Posterior, Quantity
-from invlift.posterior.report import write_report
+from invlift.posterior.output.report import write_report
 
 SECTIONS = ["verdict", "maps", "draws", "sensors", "chains", "summary", "record", "problem"]
 

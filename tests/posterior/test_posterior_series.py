@@ -6,7 +6,7 @@ import pyvista
 from posterior_cases import box, square
 
 from invlift.errors import InputError
-from invlift.posterior.files import Step, write_series
+from invlift.posterior.output.files import Step, write_series
 
 
 @pytest.mark.parametrize("mesh", [square, box])

@@ -9,15 +9,15 @@ from scipy.stats import norm, t
 from invlift.errors import InputError
 from invlift.moments import Moments
 from invlift.posterior import Posterior
-from invlift.posterior.fields import (
+from invlift.posterior.statistics.fields import (
     conductivity_statistics,
     derived_statistics,
     field_statistics,
     variance_reduction,
 )
-from invlift.posterior.quantity import Quantity, described
-from invlift.posterior.scalars import scalar_draws
-from invlift.posterior.sensor_fit import sensor_statistics
+from invlift.posterior.statistics.quantity import Quantity, described
+from invlift.posterior.statistics.scalars import scalar_draws
+from invlift.posterior.statistics.sensor_fit import sensor_statistics
 
 
 def compare(predicted, observed, sigma):
@@ -40,7 +40,7 @@ def chains():
 
 @pytest.mark.parametrize("block_size", [1, 1000, 10**6])
 def test_field_statistics_are_those_of_the_pooled_draws(chains, block_size, monkeypatch):
-    monkeypatch.setattr("invlift.posterior.blocks.BLOCK_SIZE", block_size)
+    monkeypatch.setattr("invlift.posterior.statistics.blocks.BLOCK_SIZE", block_size)
     pooled = np.concatenate(chains)
     before = pooled.copy()
     result = field_statistics(chains, "f")
@@ -213,7 +213,7 @@ def test_exceedance_is_the_share_of_draws_above(monkeypatch):
     chains = [rng.normal(size=(50, 11)) for _ in range(3)]
     chains[1][7, 4] = np.nan
     thresholds = [0.25, 2.0, 1e-30, 1234.5678901]
-    monkeypatch.setattr("invlift.posterior.blocks.BLOCK_SIZE", 3 * 50 * 4)
+    monkeypatch.setattr("invlift.posterior.statistics.blocks.BLOCK_SIZE", 3 * 50 * 4)
     logs = field_statistics(chains, "log_conductivity")
     found = conductivity_statistics(chains, logs, thresholds)
     found = {name: values for name, values in found.items() if "above" in name}

@@ -10,9 +10,9 @@ from posterior_cases import Mesh, field_quantities
 
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior import Posterior
-from invlift.posterior.diagnostics import diagnose_field
-from invlift.posterior.fields import ess_of_batches
-from invlift.posterior.labelled import label
+from invlift.posterior.statistics.diagnostics import diagnose_field
+from invlift.posterior.statistics.fields import ess_of_batches
+from invlift.posterior.statistics.labelled import label
 from invlift.samplers.chains.fields import FieldRecord
 
 CHAINS, DRAWS, NODES = 4, 3000, 5

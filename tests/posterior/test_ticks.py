@@ -8,8 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from posterior_cases import Chain, Mesh, square
 
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.field_plots import Panel, plot_maps
-from invlift.posterior.ticks import log_ticks
+from invlift.posterior.figures.field_plots import Panel, plot_maps
+from invlift.posterior.figures.ticks import log_ticks
 
 
 @pytest.mark.parametrize("most", [2, 3, 5])

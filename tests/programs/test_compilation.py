@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from invlift.inverse.distributions import half_normal
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.noise import gaussian_noise, known_noise
+from invlift.noise import gaussian_noise, known_noise
+from invlift.problems.inverse_problem import jax_problem
 from invlift.programs import compilation
 from invlift.programs.compilation import Program
+from invlift.unknowns.distributions import half_normal
 
 
 class Wave(NamedTuple):
@@ -164,7 +164,7 @@ from pathlib import Path
 import invlift
 invlift.enable_x64()
 from invlift.programs import compilation
-from invlift.fem.priors.matern import _factorise
+from invlift.fem.fields.matern import _factorise
 from invlift.fem import linalg
 import numpy as np
 compilation._Folder.path = Path(sys.argv[1])

@@ -196,8 +196,8 @@ def test_structures_that_refer_to_themselves():
 
 def test_state_of_the_library_does_not_matter(monkeypatch):
     """Also where it is not installed: what it has compiled so far is no part of a problem."""
+    from invlift.fem.fields.matern import matern_prior
     from invlift.fem.mesh.construction import mesh_from_arrays
-    from invlift.fem.priors.matern import matern_prior
     from invlift.programs.compilation import Program
 
     points, cells = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([[0, 1, 2]])

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.inverse.distributions import half_normal
-from invlift.inverse.models.base import ForwardModel
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import InverseProblem
+from invlift.models.base import ForwardModel
+from invlift.models.jax_function import JaxFunction
+from invlift.noise import gaussian_noise, known_noise
+from invlift.problems.problem import InverseProblem
 from invlift.programs.digest import digest
 from invlift.programs.pytrees import Module, aside, pytree
+from invlift.unknowns.distributions import half_normal
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 
 def numbered(number, register=pytree):

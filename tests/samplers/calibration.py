@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.inverse.starts import initial_position
-from invlift.posterior.calibration import UniformRanks
+from invlift.posterior.statistics.calibration import UniformRanks
+from invlift.problems.starts import initial_position
 from invlift.programs.compilation import Program
 
 NUM_REPLICATIONS = 240

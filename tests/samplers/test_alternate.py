@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from monte_carlo import assert_mean_within, stacked
 
-from invlift.app.sampling import sample
-from invlift.inverse.targets.manifold import ManifoldTarget
+from invlift.app.runs.sampling import sample
+from invlift.lift.targets.manifold import ManifoldTarget
 from invlift.programs.pytrees import Module, static
 from invlift.samplers.kernels.alternate import Alternate
 

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.app.calibrate import calibrate
-from invlift.app.sampling import sample
+from invlift.app.runs.sampling import sample
+from invlift.app.studies.calibrate import calibrate
 from invlift.errors import InputError
-from invlift.inverse.distributions import normal
-from invlift.inverse.inverse_problem import inverse_problem
+from invlift.problems.inverse_problem import inverse_problem
 from invlift.samplers.chains import workers
+from invlift.unknowns.distributions import normal
 
 
 @pytest.fixture(scope="module")

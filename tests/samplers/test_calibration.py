@@ -6,13 +6,13 @@ import pytest
 from calibration import ranks_of, uniformity
 from without_gram_term import WithoutGramTerm
 
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import gaussian_noise
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.models.jax_function import JaxFunction
+from invlift.noise import gaussian_noise
+from invlift.problems.problem import InverseProblem
 from invlift.samplers.kernels import ConstrainedHMC
+from invlift.unknowns.distributions import lognormal
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 
 import invlift
-from invlift.inverse.targets.manifold import ManifoldTarget
+from invlift.lift.targets.manifold import ManifoldTarget
 from invlift.programs.compilation import Program
 from invlift.programs.pytrees import Module
 from invlift.samplers.constrained.step import build_state, constrained_step

@@ -10,12 +10,11 @@ from blackjax.mcmc.metrics import default_metric
 from monte_carlo import assert_mean_within, assert_same_mean, stacked
 from sampler_cases import SPHERE, run_chain
 
-from invlift.app.sampling import sample
+from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
 from invlift.files.tables import table_of_dataclass
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.noise import gaussian_noise, known_noise
+from invlift.noise import gaussian_noise, known_noise
+from invlift.problems.inverse_problem import jax_problem
 from invlift.programs.pytrees import Module
 from invlift.samplers.chains.adaptation import MetricAdaptation
 from invlift.samplers.chains.chain import run_blocks
@@ -39,6 +38,7 @@ from invlift.samplers.kernels import (
     SimplifiedManifoldMALA,
 )
 from invlift.samplers.kernels.euclidean import _metric
+from invlift.unknowns.distributions import lognormal
 
 METRICS = ("identity", "diagonal", "dense")
 

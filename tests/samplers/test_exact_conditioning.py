@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from monte_carlo import assert_mean_within, stacked
 
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.targets.lifted_form import Lifted
+from invlift.lift.targets.lifted_form import Lifted
+from invlift.models.jax_function import JaxFunction
+from invlift.problems.inverse_problem import inverse_problem
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.kernels import ConstrainedHMC
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 MATRIX = np.array([[1.0, 0.4, -0.3, 0.2], [0.2, -0.8, 0.5, 0.6]])
 OBSERVED = np.array([0.9, -0.4])

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 from structured import box_mesh, interior_points
 
-from invlift.app.sampling import target_of
+from invlift.app.runs.sampling import target_of
 from invlift.fem import linalg
-from invlift.fem.assembly import assemble_poisson
+from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import sensors_from_arrays
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.jacobians import dense
-from invlift.inverse.noise import gaussian_noise
-from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.targets import lifted
+from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.lift.jacobians import dense
+from invlift.lift.targets import lifted
+from invlift.noise import gaussian_noise
+from invlift.problems.inverse_problem import inverse_problem
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 from invlift.samplers.kernels.riemannian import RiemannianHMC
+from invlift.unknowns.distributions import lognormal
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 NUM_SENSORS = 4
 #: Of those that count alike one: the rest is counted by test_density_kernels.

@@ -9,11 +9,10 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 from sampler_cases import TORUS_RADII, on_torus, skewed
 
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.manifold_problem import manifold_problem
-from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.noise import gaussian_noise, known_noise
+from invlift.problems.inverse_problem import jax_problem
+from invlift.problems.manifolds.manifold_problem import manifold_problem
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
@@ -22,6 +21,7 @@ from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import SPLITTINGS
 from invlift.samplers.constrained.step import build_state, constrained_step
 from invlift.samplers.kernels import ConstrainedHMC
+from invlift.unknowns.distributions import lognormal
 
 
 def bent(theta):

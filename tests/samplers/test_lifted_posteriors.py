@@ -9,12 +9,12 @@ from monte_carlo import assert_mean_within, assert_same_mean, stacked
 from sampler_cases import run_posterior
 from without_gram_term import WithoutGramTerm
 
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.noise import gaussian_noise, known_noise
+from invlift.problems.inverse_problem import jax_problem
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS
+from invlift.unknowns.distributions import lognormal
 
 # Linear problems --------------------------------------------------------------------------------
 

@@ -22,10 +22,9 @@ from noise_oracle import (
 )
 from sampler_cases import run_posterior
 
-from invlift.app.sampling import sample
-from invlift.inverse.distributions import half_cauchy, lognormal
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.noise import (
+from invlift.app.runs.sampling import sample
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.noise import (
     UnknownScale,
     gaussian_noise,
     laplace_noise,
@@ -33,8 +32,9 @@ from invlift.inverse.noise import (
     student_t_noise,
     unknown_scale,
 )
-from invlift.inverse.scale_coordinate import with_scale_coordinate
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.problems.inverse_problem import jax_problem
+from invlift.problems.scale_coordinate import with_scale_coordinate
+from invlift.unknowns.distributions import half_cauchy, lognormal
 
 pytestmark = pytest.mark.slow
 

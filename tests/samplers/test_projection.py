@@ -15,12 +15,9 @@ from sampler_cases import (
     on_torus,
 )
 
-from invlift.inverse.targets.manifold import ManifoldNormalSpace
+from invlift.lift.targets.manifold import ManifoldNormalSpace
 from invlift.samplers.constrained.projections import project_momentum
-from invlift.samplers.constrained.retractions import (
-    RETRACTIONS,
-    retract,
-)
+from invlift.samplers.constrained.retractions import RETRACTIONS, retract
 
 CHEBYSHEV = RETRACTIONS["chebyshev"]
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sampler_cases import SPHERE, RelativeDensity, flat
 
-from invlift.app.sampling import sample
+from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan

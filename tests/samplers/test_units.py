@@ -8,12 +8,12 @@ from monte_carlo import assert_mean_within, stacked
 from sampler_cases import run_posterior
 from test_lifted_posteriors import linear, linear_moments, unit_variables
 
-from invlift.inverse.inverse_problem import jax_problem
-from invlift.inverse.jacobians import dense
-from invlift.inverse.noise import known_noise
-from invlift.inverse.starts import initial_position
-from invlift.inverse.targets import lifted
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.lift.jacobians import dense
+from invlift.lift.targets import lifted
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.noise import known_noise
+from invlift.problems.inverse_problem import jax_problem
+from invlift.problems.starts import initial_position
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.kernels import ConstrainedHMC

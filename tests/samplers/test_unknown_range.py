@@ -9,13 +9,13 @@ import pytest
 from calibration import ranks_of, uniformity
 from structured import box_mesh
 
-from invlift.fem.priors.hierarchical_matern import hierarchical_matern_prior
-from invlift.inverse.distributions import lognormal
-from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.fem.fields.hierarchical_matern import hierarchical_matern_prior
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.models.jax_function import JaxFunction
+from invlift.noise import known_noise
+from invlift.problems.problem import InverseProblem
 from invlift.samplers.kernels import ConstrainedHMC
+from invlift.unknowns.distributions import lognormal
 
 SIGMA = 0.3
 

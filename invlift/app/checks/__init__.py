@@ -33,10 +33,10 @@ from invlift.app.checks.starts import (
 )
 from invlift.app.checks.time_step import check_time_step
 from invlift.app.field_problem import AnyProblem, on_mesh, plain
-from invlift.app.problem_file import ProblemSpec
+from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problems import PythonSpec
-from invlift.app.sampling import choice_of, target_of
-from invlift.app.starts import RoughStarts, Starts, chosen_starts
+from invlift.app.runs.sampling import choice_of, target_of
+from invlift.app.runs.starts import RoughStarts, Starts, chosen_starts
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import compile_chain
 from invlift.samplers.chains.workers import single_threaded_blas

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.programs.compilation import program
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels.chmc import ConstrainedHMC

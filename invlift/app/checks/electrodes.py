@@ -10,13 +10,13 @@ from scipy.spatial.distance import pdist
 
 from invlift.app.checks.findings import Finding
 from invlift.app.field_problem import FieldProblem
+from invlift.fem.electrodes.voltages import electrode_numbers, geometric_factors
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.voltages import electrode_numbers, geometric_factors
-from invlift.inverse.models.combinations import Combinations
-from invlift.inverse.priors.partly_known import PartlyKnownPrior
-from invlift.inverse.problem import InverseProblem
+from invlift.models.combinations import Combinations
+from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
+from invlift.unknowns.priors.partly_known import PartlyKnownPrior
 
 #: Share of a reading of uniform ground that a mesh may miss it by without a note, and without a
 #: doubt in the verdict on a run.

@@ -8,12 +8,12 @@ from invlift.app.checks.electrodes import check_electrodes
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.times import check_times
 from invlift.app.field_problem import FieldProblem
-from invlift.app.problem_file import ProblemSpec
+from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problems import PythonSpec
+from invlift.fem.fields.base import Nominal
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.geometry import find_cells
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
-from invlift.fem.priors.base import Nominal
 
 #: Fewest mesh widths across the prior's range that resolve it, and fewest with which the field has
 #: any range of its own.

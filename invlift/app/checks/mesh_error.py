@@ -12,20 +12,20 @@ import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.posterior_draws import some_draws
-from invlift.app.quantities import mesh_of
-from invlift.app.start_search import Fit, name_of_reading
+from invlift.app.runs.quantities import mesh_of
+from invlift.app.runs.start_search import Fit, name_of_reading
 from invlift.fem import linalg
-from invlift.fem.finer_mesh import MAX_TIMES, extrapolated
-from invlift.inverse.jacobians.krylov import conjugate_residuals
-from invlift.inverse.models.base import ForwardModel
-from invlift.inverse.models.combinations import Combinations
-from invlift.inverse.models.corrected import Corrected
-from invlift.inverse.priors.named import NamedPrior
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
+from invlift.lift.jacobians.krylov import conjugate_residuals
+from invlift.models.base import ForwardModel
+from invlift.models.combinations import Combinations
+from invlift.models.corrected import Corrected
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.results import Run
+from invlift.unknowns.priors.named import NamedPrior
 
 #: Standard deviations of the noise by which a reading may be off without a note, and without a
 #: doubt; and by which means of the posterior may be, in their own.

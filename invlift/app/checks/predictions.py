@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.app.simulate import draw_predictions
-from invlift.app.start_search import name_of_reading
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.app.runs.start_search import name_of_reading
+from invlift.app.studies.simulate import draw_predictions
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.problem import InverseProblem
 
 #: Draws from the prior, and the fewest that must be finite for a comparison.
 NUM_DRAWS, FEWEST = 100, 20

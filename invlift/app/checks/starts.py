@@ -12,17 +12,17 @@ import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.fit import check_fit
-from invlift.app.start_search import Start, from_lifted, name_of_reading
-from invlift.app.starts import RoughStarts, Starts, lifted_above
+from invlift.app.runs.start_search import Start, from_lifted, name_of_reading
+from invlift.app.runs.starts import RoughStarts, Starts, lifted_above
 from invlift.errors import InputError
-from invlift.inverse.dependence import NONE, spread
-from invlift.inverse.lift_choice import Choice
-from invlift.inverse.partly_lifted import laplace_referred
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.inverse.unknowns import NamedModel
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.models.named_model import NamedModel
+from invlift.problems.choice.lift_choice import Choice
+from invlift.problems.choice.partly_lifted import laplace_referred
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
+from invlift.programs.dependence import NONE, spread
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import distance_from_manifold
 from invlift.targets import Target

@@ -13,9 +13,9 @@ import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.posterior_draws import some_draws
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.names import PREDICTED
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
 from invlift.samplers.chains.results import Run
 

@@ -8,7 +8,6 @@ from functools import partial
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.calibrate import FIGURE, RECORD, TABLE, CalibrationTable, calibrate
 from invlift.app.commands.common import (
     BAD_VERDICT,
     headline,
@@ -18,11 +17,12 @@ from invlift.app.commands.common import (
     say_table,
 )
 from invlift.app.field_problem import on_mesh, plain, with_readings
-from invlift.app.problem_file import as_typed
+from invlift.app.problem.problem_file import as_typed
+from invlift.app.problem.table_errors import check_options
 from invlift.app.problems import build, noise_of, open_problem
-from invlift.app.progress import simulations_display
-from invlift.app.table_errors import check_options
-from invlift.posterior.calibration import plot_calibration
+from invlift.app.runs.progress import simulations_display
+from invlift.app.studies.calibrate import FIGURE, RECORD, TABLE, CalibrationTable, calibrate
+from invlift.posterior.statistics.calibration import plot_calibration
 
 
 def execute(parsed, console: Console, errors: Console) -> int:

@@ -11,13 +11,13 @@ from rich.console import Console
 from invlift.app.checks import Finding, check_problem
 from invlift.app.commands.common import BAD_VERDICT, check_is_new, interruptible, say
 from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
-from invlift.app.problem_file import ProblemSpec
+from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
-from invlift.app.progress import phases_display
-from invlift.app.quantities import names_of_readings
-from invlift.app.simulate import prior_draws
-from invlift.inverse.problem import InverseProblem
+from invlift.app.runs.progress import phases_display
+from invlift.app.runs.quantities import names_of_readings
+from invlift.app.studies.simulate import prior_draws
 from invlift.posterior.names import FIELD, PREDICTED
+from invlift.problems.problem import InverseProblem
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
 #: Draws from the prior of which the readings are drawn, and the fields among them.
@@ -28,7 +28,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     picture = None
     if parsed.plot is not None:
-        from invlift.posterior.plots import check_format
+        from invlift.posterior.figures.style import check_format
 
         picture = Path(parsed.plot or f"{Path(parsed.problem).stem}_prior.png")
         check_format("--plot", picture)
@@ -59,8 +59,8 @@ def _draw_prior(problem: FieldProblem | InverseProblem, seed: int, picture: Path
     Without a mesh the readings alone. The draws are those of ``invlift simulate --draws`` with the
     seed of the problem file.
     """
-    from invlift.posterior.field_plots import Panel, plot_predictions, plot_prior
-    from invlift.posterior.plots import saved, with_unit
+    from invlift.posterior.figures.field_plots import Panel, plot_predictions, plot_prior
+    from invlift.posterior.figures.style import saved, with_unit
 
     own, field = plain(problem), on_mesh(problem)
     draws = list(prior_draws(own, NUM_DRAWS, seed))

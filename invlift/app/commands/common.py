@@ -18,10 +18,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from rich.console import Console
 
 from invlift.app.field_problem import AnyProblem, on_mesh, plain, size_of
-from invlift.app.problem_file import as_typed
-from invlift.app.table_errors import expected
+from invlift.app.problem.problem_file import as_typed
+from invlift.app.problem.table_errors import expected
 from invlift.errors import InputError
-from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
 
 if TYPE_CHECKING:  # which takes longer to import than a command that has no table needs
     import pandas as pd
@@ -39,7 +39,7 @@ def say(console: Console, text: str) -> None:
 
 def say_table(console: Console, table: pd.DataFrame) -> None:
     """Print a table, its index in the first column; lines may run over."""
-    from invlift.posterior.files import number_style
+    from invlift.posterior.output.files import number_style
 
     shown = table.rename_axis(index=None, columns=table.index.name)
     say(console, shown.to_string(**number_style(table), na_rep="-"))

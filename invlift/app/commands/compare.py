@@ -13,14 +13,14 @@ from invlift.app.commands.common import (
     say_table,
     typed,
 )
-from invlift.app.compare import INTERRUPTED, NUMPYRO_NUTS, compare
-from invlift.app.comparison_record import identity_of, read_comparison, write_comparison
 from invlift.app.problems import build, open_problem
-from invlift.app.progress import comparison_display
+from invlift.app.runs.progress import comparison_display
+from invlift.app.studies.compare import INTERRUPTED, NUMPYRO_NUTS, compare
+from invlift.app.studies.comparison_record import identity_of, read_comparison, write_comparison
 from invlift.errors import InputError
 from invlift.files.tables import number
-from invlift.posterior.comparison import plot_comparison, table_of
-from invlift.posterior.files import write_table
+from invlift.posterior.output.files import write_table
+from invlift.posterior.statistics.comparison import plot_comparison, table_of
 from invlift.samplers.kernels import KERNELS
 
 #: What is printed of the table, and how it is called.

@@ -7,15 +7,15 @@ from pathlib import Path
 from rich.console import Console
 
 from invlift.app.commands.common import BAD_VERDICT, check_is_new, say, say_table, typed
-from invlift.app.results import load
+from invlift.app.runs.results import load
 from invlift.errors import InputError, printable
 from invlift.files.tables import integer
-from invlift.posterior.leave_one_out import MAX_PARETO_K
-from invlift.posterior.model_comparison import compare_runs
-from invlift.posterior.next_sensors import write_next_sensors
+from invlift.posterior.output.report import write_report
+from invlift.posterior.output.run_folder import is_finished, problem_file, read_record
 from invlift.posterior.posterior import Posterior
-from invlift.posterior.report import write_report
-from invlift.posterior.run_folder import is_finished, problem_file, read_record
+from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K
+from invlift.posterior.statistics.model_comparison import compare_runs
+from invlift.posterior.statistics.next_sensors import write_next_sensors
 
 #: Most places for sensors: the linear estimate is one of a few readings.
 MAX_NUM = 100

@@ -21,16 +21,21 @@ from invlift.app.commands.common import (
     say_table,
     typed,
 )
-from invlift.app.dask import dask_executor
-from invlift.app.problem_file import ProblemSpec
+from invlift.app.problem.problem_file import ProblemSpec
+from invlift.app.problem.saved_problem import (
+    keep_objections,
+    kept_objections,
+    save_problem,
+    text_of,
+)
 from invlift.app.problems import build, open_problem
-from invlift.app.progress import phases_display, progress_display
-from invlift.app.sampling import sample, versions
-from invlift.app.saved_problem import keep_objections, kept_objections, save_problem, text_of
+from invlift.app.runs.dask import dask_executor
+from invlift.app.runs.progress import phases_display, progress_display
+from invlift.app.runs.sampling import sample, versions
 from invlift.errors import InputError
 from invlift.files.atomic import only_writer
 from invlift.files.tables import integer
-from invlift.posterior.run_folder import PROBLEM_FILES, problem_sha256
+from invlift.posterior.output.run_folder import PROBLEM_FILES, problem_sha256
 from invlift.samplers.chains.results import Run
 
 #: Time that chains have at least, whatever was spent before they begin, s.
@@ -121,8 +126,8 @@ def _executor(parsed):
 
 def _write_results(spec, problem, run, objections, info, console: Console, errors: Console) -> int:
     """Write what a run has found, print it, and return the exit status."""
-    from invlift.app.results import build_posterior
-    from invlift.posterior.report import write_report
+    from invlift.app.runs.results import build_posterior
+    from invlift.posterior.output.report import write_report
 
     directory = spec.output.dir
     if not run.chains:

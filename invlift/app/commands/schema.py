@@ -7,7 +7,7 @@ import json
 from rich.console import Console
 
 from invlift.app.commands.common import say
-from invlift.app.problem_schema import key_reference, problem_schema
+from invlift.app.problem.problem_schema import key_reference, problem_schema
 
 
 def execute(parsed, console: Console, errors: Console) -> int:

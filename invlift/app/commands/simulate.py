@@ -13,18 +13,18 @@ from rich.console import Console
 from invlift.app.commands.common import check_is_new, interruptible, say, typed
 from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
 from invlift.app.problems import build, noise_of, open_problem
-from invlift.app.quantities import quantities_of
-from invlift.app.simulate import prior_draws, simulate_by_name, simulate_readings
+from invlift.app.runs.quantities import quantities_of
+from invlift.app.studies.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
-from invlift.fem.sensors import write_sensors
-from invlift.fem.voltages import write_voltages
+from invlift.fem.electrodes.voltages import write_voltages
+from invlift.fem.readings.sensors import write_sensors
 from invlift.files.atomic import replace_on_success
 from invlift.files.tables import integer, number
-from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import InverseProblem
-from invlift.posterior.files import Step, write_fields, write_series, write_table
+from invlift.noise import known_noise
 from invlift.posterior.names import FIELD
-from invlift.posterior.quantity import Quantity
+from invlift.posterior.output.files import Step, write_fields, write_series, write_table
+from invlift.posterior.statistics.quantity import Quantity
+from invlift.problems.problem import InverseProblem
 
 #: Most draws of a series: their files are numbered with four digits.
 MAX_DRAWS = 10_000

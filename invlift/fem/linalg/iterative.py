@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.fem import sparse
+from invlift.fem.linalg import sparse
 from invlift.programs.pytrees import Module
 
 #: Residual, relative to the right-hand side in the norm of the inverse diagonal, at which a solve

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from invlift.fem.linalg.ordering import nested_dissection
-from invlift.fem.sparse import as_index
+from invlift.fem.linalg.sparse import as_index
 from invlift.programs.pytrees import Module, static
 
 # Rough time model in nanoseconds for one CPU core; it only steers the choice of levels and shapes.

@@ -17,7 +17,7 @@ from invlift.fem.readings.base import (
     joined,
     shown_at,
 )
-from invlift.fem.sensors import Sensors
+from invlift.fem.readings.sensors import Sensors
 
 #: Radii, and directions on the circle or to the pole and round it, of the points of a disc or ball.
 NUM_RADII, NUM_AROUND, NUM_UP = 6, 24, 8

@@ -11,7 +11,7 @@ from invlift.errors import InputError
 from invlift.fem.mesh.checks import listing, place
 from invlift.fem.mesh.geometry import find_closest_facet
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.sensors import Sensors
+from invlift.fem.readings.sensors import Sensors
 
 #: What readings can be weighted sums of: the solution at the nodes, the log-conductivity at corners
 #: of cells (corner j of cell i is i (dim + 1) + j), fluxes into the body through boundary groups,

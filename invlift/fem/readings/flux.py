@@ -8,7 +8,7 @@ from invlift.errors import InputError
 from invlift.fem.mesh import functionals
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FLUXES, Kind, Located, Weights, at_row, shown_at
-from invlift.fem.sensors import Sensors
+from invlift.fem.readings.sensors import Sensors
 
 
 def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:

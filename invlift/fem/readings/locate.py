@@ -12,8 +12,8 @@ from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Weights, at_row, extent, joined
 from invlift.fem.readings.kinds import KINDS
-from invlift.fem.sensors import Sensors
-from invlift.inverse.distributions import Distribution, as_distribution
+from invlift.fem.readings.sensors import Sensors
+from invlift.unknowns.distributions import Distribution, as_distribution
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FIELD, Kind, Located, Weights, find_places
-from invlift.fem.sensors import Sensors
+from invlift.fem.readings.sensors import Sensors
 
 
 def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:

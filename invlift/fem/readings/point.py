@@ -6,7 +6,7 @@ import numpy as np
 
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import SOLUTION, Kind, Located, Places, Weights, find_places
-from invlift.fem.sensors import Sensors
+from invlift.fem.readings.sensors import Sensors
 
 
 def _weights(mesh: Mesh, found: Places) -> Weights:

@@ -11,38 +11,38 @@ import jax
 import numpy as np
 
 from invlift.errors import InputError, told_at
-from invlift.fem.discretisation import cell_basis
-from invlift.fem.equation_assembly import Form
-from invlift.fem.experiments import (
+from invlift.fem.equations.discretisation import cell_basis
+from invlift.fem.equations.equation_assembly import Form
+from invlift.fem.equations.experiments import (
     Experiment,
     check_readings,
     in_experiment,
     numbers_of,
     same_matrix,
 )
-from invlift.fem.field_equation import (
+from invlift.fem.equations.field_equation import (
     Body,
     check_unknown,
     field_equation,
     known_conductivity,
 )
-from invlift.fem.forms import reaction
-from invlift.fem.forms import storage as storage_of
+from invlift.fem.equations.forms import reaction
+from invlift.fem.equations.forms import storage as storage_of
+from invlift.fem.equations.unknown_conditions import Parts, parts_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FLUXES, SOLUTION
 from invlift.fem.readings.locate import Observation
-from invlift.fem.sensors import joined
+from invlift.fem.readings.sensors import joined
 from invlift.fem.time.equations import ShiftedEquations, SteadyAndShifted
 from invlift.fem.time.initial import begun_at_zero
 from invlift.fem.time.schedules import Steps
 from invlift.fem.time.shifts import response_weights, shifts_for
-from invlift.fem.unknown_conditions import Parts, parts_of
-from invlift.inverse.distributions import Distribution, as_distribution, is_distribution
-from invlift.inverse.models.base import AT_TIME
-from invlift.inverse.models.base import SOLUTION as SOLUTION_NAME
-from invlift.inverse.models.combinations import Combinations
-from invlift.inverse.priors.base import Prior
+from invlift.models.base import AT_TIME
+from invlift.models.base import SOLUTION as SOLUTION_NAME
+from invlift.models.combinations import Combinations
 from invlift.programs.precision import require_float64
+from invlift.unknowns.distributions import Distribution, as_distribution, is_distribution
+from invlift.unknowns.priors.base import Prior
 
 #: What a storage that is unknown is called among the draws, a number and the logarithm of a field.
 STORAGE, LOG_STORAGE = "storage", "log_storage"
@@ -93,7 +93,7 @@ def assemble_transient(
     refine_solution : int
         0: another number is refused so far.
     shared, known, location
-        As of :func:`~invlift.fem.experiments.assemble_experiments`.
+        As of :func:`~invlift.fem.equations.experiments.assemble_experiments`.
 
     Returns
     -------
@@ -103,9 +103,9 @@ def assemble_transient(
     Raises
     ------
     InputError
-        As :func:`~invlift.fem.experiments.assemble_experiments`; if readings have no times, nothing
-        changes in time, a storage is not positive, or experiments are held on different groups or
-        exchange with different coefficients.
+        As :func:`~invlift.fem.equations.experiments.assemble_experiments`; if readings have no
+        times, nothing changes in time, a storage is not positive, or experiments are held on
+        different groups or exchange with different coefficients.
     """
     require_float64(points=mesh.points)
     if refine_solution != 0:

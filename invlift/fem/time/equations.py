@@ -8,12 +8,12 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from invlift.fem.equation import LinearEquation
-from invlift.fem.equation_family import EquationFamily
-from invlift.fem.sensors import Sensors
-from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.joined import Joined
+from invlift.fem.equations.equation import LinearEquation
+from invlift.fem.equations.equation_family import EquationFamily
+from invlift.fem.readings.sensors import Sensors
+from invlift.models.joined import Joined
 from invlift.programs.pytrees import aside, static
+from invlift.unknowns.distributions import Distribution
 
 
 class ShiftedEquations(EquationFamily):
@@ -62,7 +62,7 @@ class SteadyAndShifted(Joined):
     """Readings of the steady state before anything changes, and behind them those with shifts.
 
     Readings at times are combinations of these:
-    :class:`~invlift.inverse.models.combinations.Combinations`.
+    :class:`~invlift.models.combinations.Combinations`.
 
     Attributes
     ----------

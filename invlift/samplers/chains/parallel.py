@@ -14,14 +14,7 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore
 from invlift.samplers.chains.state import Block, ChainState, Increment, gather
-from invlift.samplers.chains.workers import (
-    Processes,
-    Segment,
-    Starts,
-    Threads,
-    Work,
-    Workers,
-)
+from invlift.samplers.chains.workers import Processes, Segment, Starts, Threads, Work, Workers
 
 #: Least time between two saves of a chain, s: the first, and the longest that twice the one before
 #: comes to.  A chain is saved after its warm-up as well.

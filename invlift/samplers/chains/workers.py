@@ -25,12 +25,7 @@ from invlift.programs.compilation import keep_compiled_programs, keeps_compiled_
 from invlift.programs.precision import enable_x64
 from invlift.samplers.chains.chain import run_blocks
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.chains.programs import (
-    chain_key,
-    check_reproduced,
-    check_start,
-    compile_chain,
-)
+from invlift.samplers.chains.programs import chain_key, check_reproduced, check_start, compile_chain
 from invlift.samplers.chains.state import Block, Position, start_position
 from invlift.targets import Target
 

@@ -1,0 +1,1 @@
+"""A problem file, and the problem that it describes."""

@@ -1,0 +1,351 @@
+"""From a problem file's content to the objects that compute: mesh, sensors, inverse problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import jax
+import numpy as np
+
+from invlift.app.field_problem import FieldProblem
+from invlift.app.problem.problem_file import ProblemSpec
+from invlift.app.problem.schedule_tables import ClockTable, StepsTable
+from invlift.app.problem.sections import AT_MODE, ConditionsTable, PdeTable, StorageField
+from invlift.app.runs.mesh_correction import corrected_at_mode
+from invlift.errors import InputError, told_at
+from invlift.fem.electrodes.complete import (
+    check_positions,
+    electrode_groups,
+    electrode_model,
+    mesh_with_electrodes,
+    positions_in,
+)
+from invlift.fem.electrodes.point_electrodes import point_electrode_model
+from invlift.fem.electrodes.voltages import (
+    Injections,
+    electrode_numbers,
+    injections_of,
+    pseudo_places,
+    read_voltages,
+)
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.equations.experiments import Experiment, assemble_experiments
+from invlift.fem.fields.random_field import BoundaryNormalTable
+from invlift.fem.mesh.construction import METRE, read_mesh
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.readings.locate import Observation, locate
+from invlift.fem.readings.sensors import Sensors, read_sensors
+from invlift.fem.time.assembly import assemble_transient
+from invlift.fem.time.clock import Clock
+from invlift.models.base import ForwardModel
+from invlift.models.combinations import Combinations
+from invlift.noise import Noise, known_noise
+from invlift.posterior.names import PREDICTED
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.unknowns.distributions.tables import DistributionTable
+from invlift.unknowns.named import Unknown
+
+
+def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
+    """Read what a problem file names and put the inverse problem together.
+
+    ``needs_values`` is whether the sensor table must have readings; if not, they are taken as zero
+    wherever there are none, and the noise as known. An InputError if a file, group, field or sensor
+    is not what it should be.
+    """
+    mesh, times = read_mesh_of(spec), spec.mesh.refine_solution
+    is_corrected = times == AT_MODE and needs_values
+    if times == AT_MODE:  # without readings there is no mode: what is simulated is on a finer mesh
+        times = 0 if needs_values else 1
+    parts = _read_points if spec.electrodes is None else _read_electrodes
+    mesh, sensors, forward_map = parts(spec, mesh, needs_values)
+    with told_at(partial(_key_of, spec, sensors)):
+        prior = spec.prior.build(mesh, partial(spec.where, "prior"))
+        options = {"known": spec.conductivity.known, "location": prior.location}
+        forward = forward_map(**options, refine_solution=times)
+        # Without readings there is no noise in them yet, of whatever scale.
+        noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
+        problem = inverse_problem(forward, prior, noise, sensors.values)
+        if is_corrected:
+            problem = corrected_at_mode(problem)
+        if spec.units and spec.units.solution:
+            names = *problem.model.solutions, PREDICTED
+            problem = problem.with_units(dict.fromkeys(names, spec.units.solution))
+    return FieldProblem(problem, tuple(spec.output.exceedance))
+
+
+def read_mesh_of(spec: ProblemSpec) -> Mesh:
+    """The mesh of a problem file, in its unit of length."""
+    table = spec.mesh
+    with told_at(lambda where: spec.where("mesh", "unit") if where.endswith(", unit") else where):
+        wanted = spec.units.length if spec.units else METRE
+        return read_mesh(table.file, facets=table.facets, unit=table.unit, length_unit=wanted)
+
+
+def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
+    """The mesh with its electrodes, the voltages between them, and what makes a model.
+
+    The voltages of one injection after those of the other.
+    """
+    table, where = spec.electrodes, partial(spec.where, "electrodes")
+    are_points = table.surface is not None
+    options = {"needs_values": needs_values, "in_space": are_points or mesh.dim == 3}
+    with told_at(partial(_key_of_table, spec)):
+        own = spec.observations.columns
+        sensors = read_voltages(spec.observations.file, mesh.dim, columns=own, **options)
+    positions = sensors.positions
+    if table.groups is not None:
+        names = electrode_groups(mesh, table.groups, where("groups"))
+        if positions is not None and len(positions) != len(names):
+            expected = f"as many boundary groups as {sensors.name} has electrodes, {len(positions)}"
+            raise InputError(where("groups"), expected, f"{len(names)}", "name that of each")
+        if positions is not None:
+            check_positions(mesh, names, positions, sensors.name, where("groups"))
+    elif positions is None:
+        expected, found = f"positions of the electrodes in {sensors.name}", "none"
+        key = "surface" if are_points else "width"
+        remedy = f"give groups in place of {key}, or readings in the unified data format"
+        raise InputError(where(key), expected, found, remedy)
+    elif are_points:
+        return mesh, *_point_electrodes(mesh, sensors, table.surface)
+    else:
+        mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
+    found = injections_of(electrode_numbers(sensors, names), len(names))
+    sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
+    impedance = table.impedance
+    if isinstance(impedance, DistributionTable):
+        impedance = impedance.build()
+
+    def forward_map(**options) -> ForwardModel:
+        model = electrode_model(
+            mesh, names, found.currents, found.voltages, impedance=impedance, **options
+        )
+        axes = {"electrode": names}
+        further = {name: Unknown(own, axes=axes) for name, own in (model.further or {}).items()}
+        return _combined(replace(model, further=further, sensors=sensors), found)
+
+    return mesh, sensors, forward_map
+
+
+def _key_of_table(spec: ProblemSpec, where: str) -> str:
+    """The key that an error of a table is about; anything else stays as it is."""
+    if where in _OF_CLOCK:
+        return spec.where("pde", where)
+    key, _, name = where.partition(".")
+    return spec.where("observations", "columns", name) if key == "columns" else where
+
+
+def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
+    """Readings of points of the ground by their injections, and what makes a model."""
+    positions = positions_in(mesh, sensors.positions, sensors.name)
+    numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
+    found = injections_of(numbers + 1, len(positions) + 1)  # the first is far away
+    voltages = [each[:, 1:] for each in found.voltages]
+    is_upwards = np.mean(mesh.points[:, -1]) < np.mean(positions[:, -1])
+    places = pseudo_places(positions, numbers, 0.2 if is_upwards else -0.2)
+    sensors = replace(sensors, positions=positions, points=places).take(found.order)
+
+    def forward_map(**options) -> ForwardModel:
+        model = point_electrode_model(
+            mesh, positions, found.currents[:, 1:], voltages, surface=surface, **options
+        )
+        return _combined(replace(model, sensors=sensors), found)
+
+    return sensors, forward_map
+
+
+def _combined(model: ForwardModel, found: Injections) -> ForwardModel:
+    """The readings of a model that gives voltages of the injections."""
+    if found.matrix is None:
+        return model
+    return Combinations(model, jax.device_put(found.matrix))
+
+
+def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
+    """The mesh, the sensors in use, and what makes a model.
+
+    The readings of one experiment after those of the other.
+    """
+    clock = None
+    if spec.pde.storage is not None:
+        clock = spec.pde.clock._replace(written=spec.observations.time_unit)
+    with told_at(partial(_key_of_table, spec)):
+        table = read_sensors(
+            spec.observations.file,
+            mesh.dim,
+            columns=spec.observations.columns,
+            places=spec.observations.places,
+            units=spec.units.model_dump(exclude_none=True) if spec.units else None,
+            needs_values=needs_values,
+            clock=clock,
+        )
+    offsets = {group: each.build() for group, each in spec.observations.offset.items()}
+    with told_at(partial(_key_of, spec, table)):
+        observation = locate(mesh, table, spec.observations.outside, offsets=offsets)
+    sensors = observation.sensors
+    if spec.experiment:
+        observation = observation.take(_order_by_experiment(spec, observation))
+    elif sensors.experiments is not None and len(set(sensors.experiments)) > 1:
+        expected = "readings of one experiment, as there is no table [experiment.NAME]"
+        found, remedy = ", ".join(np.unique(sensors.experiments)), "add them, or rename the column"
+        raise InputError(f"{sensors.name}, column experiment", expected, found, remedy)
+    sensors = observation.sensors
+    return mesh, sensors, partial(_forward_map, spec, mesh, observation)
+
+
+def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndarray:
+    """Positions of the readings, those of one experiment after those of the other.
+
+    First come those that are of none, as of the conductivity itself.
+    """
+    names, sensors = list(spec.experiment), observation.sensors
+    where = f"{sensors.name}, column experiment"
+    if sensors.experiments is None:
+        remedy = "add the column, or remove the tables [experiment.NAME]"
+        raise InputError(where, f"the experiment of each row: {', '.join(names)}", "none", remedy)
+    is_of_none = (sensors.experiments == "") & ~observation.is_of_solution
+    unknown = np.flatnonzero(~np.isin(sensors.experiments, names) & ~is_of_none)
+    if unknown.size:
+        row, found = sensors.rows[unknown[0]], sensors.experiments[unknown[0]]
+        remedy = "correct it, or add the table [experiment.NAME]"
+        where = f"{sensors.name}, row {row}, column experiment"
+        raise InputError(where, f"one of {', '.join(names)}", repr(str(found)), remedy)
+    for name in names:
+        if name not in sensors.experiments:
+            expected, remedy = f"readings of experiment {name!r}", "add them, or remove its table"
+            raise InputError(where, expected, "none", remedy)
+    return np.argsort([["", *names].index(each) for each in sensors.experiments], kind="stable")
+
+
+def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **options):
+    """The model of the readings."""
+    clock = spec.pde.clock
+    shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
+    storage = _storage(spec, mesh)
+    initial = None if spec.pde.initial == "steady" else spec.pde.initial
+    of_time = {
+        "storage": storage, "initial": initial, "solution_times": sorted(spec.output.times)
+    }  # fmt: skip
+    if not spec.experiment:
+        options |= of_time
+        return assemble_poisson(mesh, observation, **shared, **options)
+    experiments, first = [], next(iter(spec.experiment))
+    for name, table in spec.experiment.items():
+        is_own = np.isin(observation.sensors.experiments, ["", name] if name == first else [name])
+        own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name), clock)
+        own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
+        experiments.append(Experiment(name, observation.take(is_own), own))
+    if storage is not None:
+        return assemble_transient(mesh, experiments, shared=shared, **options, **of_time)
+    return assemble_experiments(mesh, experiments, shared=shared, **options)
+
+
+def _storage(spec: ProblemSpec, mesh: Mesh):
+    """The storage as :func:`assemble_poisson` takes it."""
+    storage, where = spec.pde.storage, partial(spec.where, "pde", "storage", "field")
+    if isinstance(storage, StorageField):
+        with told_at(lambda place: where(place.removeprefix("prior "))):
+            return storage.field.build(mesh, where)
+    return storage.build() if isinstance(storage, DistributionTable) else storage
+
+
+#: Conditions as the library calls them, by the keys of [pde].
+_CONDITIONS = {key: key for key in ConditionsTable.model_fields} | {"point_source": "point_sources"}
+
+
+#: Keys of [pde] that say what times mean.
+_OF_CLOCK = tuple(ClockTable.model_fields)
+
+
+def boundary_conditions(
+    mesh: Mesh, pde: ConditionsTable, where: Callable[..., str], clock: Clock | None = None
+) -> dict:
+    """Source and boundary conditions as :func:`assemble_poisson` takes them."""
+
+    def built(value, *keys):
+        """A number, a field of the mesh by its name, or a distribution."""
+        if isinstance(value, BoundaryNormalTable):
+            return value.on(mesh, where(*keys, "mean"), keys[1])
+        if isinstance(value, StepsTable):
+            return value.build(where(*keys), clock)
+        if isinstance(value, DistributionTable):
+            return value.build()
+        is_field = isinstance(value, str)
+        return mesh.point_field(value, where(*keys), keys[1]) if is_field else value
+
+    source = pde.source
+    if isinstance(source, str):
+        source = mesh.field(source, where("source"))
+    elif isinstance(source, dict):
+        source = {name: built(value, "source", name) for name, value in source.items()}
+    else:
+        source = built(source, "source")
+    robin = {
+        group: tuple(
+            built(getattr(each, key), "robin", group, key) for key in ("coefficient", "ambient")
+        )
+        for group, each in pde.robin.items()
+    }
+    return {
+        "source": source,
+        "robin": robin,
+        **{
+            key: {group: built(value, key, group) for group, value in getattr(pde, key).items()}
+            for key in ("dirichlet", "neumann")
+        },
+        "point_sources": [
+            (each.place, built(each.strength, "point_source", str(k), "strength"))
+            for k, each in enumerate(pde.point_source, start=1)
+        ],
+    }
+
+
+def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
+    """Noise that a problem file gives to the readings of the sensors in use.
+
+    An InputError if it needs a column that the sensor table lacks.
+    """
+    with told_at(partial(_key_of, spec, sensors)):
+        return spec.noise.build(sensors, partial(spec.where, "noise"))
+
+
+#: Tables of the problem file by what the library calls their content.
+_TABLES = {
+    "offset": ("observations", "offset"),
+    "conductivity": ("conductivity", "known"),
+    "refine_solution": ("mesh", "refine_solution"),
+    "electrodes": ("electrodes", "groups"),
+}
+
+
+def _key_of(spec: ProblemSpec, sensors: Sensors, where: str) -> str:
+    """The key, or the row or column of the table, that an error of the library is about.
+
+    The library calls it "prior std" or "noise sigma", the source or a boundary condition by its
+    argument, what belongs to a group after a comma, "dirichlet, left", and readings by their index
+    among those in use, "observed, index 3".  Anything else stays as it is.
+    """
+    experiment, (name, *entries) = "", where.split(", ")
+    if name.startswith("experiment "):
+        experiment, (name, *entries) = name.removeprefix("experiment "), entries
+    own, equation = (), ("electrodes",) if spec.electrodes else ("pde",)
+    if experiment:
+        own, equation = spec.experiment[experiment].model_fields_set, ("experiment", experiment)
+    section, _, key = name.partition(" ")
+    if name == "observed":
+        return f"{sensors.name}, row {sensors.rows[int(entries[0].removeprefix('index '))]}"
+    if name == "flux":
+        return f"{sensors.name}, column over, {', '.join(entries)}"
+    if name == "boundary conditions":
+        return spec.where(*equation)
+    if name in PdeTable.model_fields:
+        return spec.where(*(equation if name in own else ("pde",)), name, *entries)
+    if name == "electrodes" and spec.electrodes.surface is not None:  # their places are the table's
+        return f"{sensors.name}, electrode {', '.join(entries)}"
+    if name in _TABLES:
+        return spec.where(*_TABLES[name], *entries)
+    if section in ("prior", "noise", "electrodes") and key:
+        return spec.where(section, key, *entries)
+    return where

@@ -1,0 +1,174 @@
+"""The problem file: TOML in, a checked `ProblemSpec` out, and back.
+
+Only the file itself is looked at here. What it names (mesh, groups, fields, sensor table) is
+checked where it is read, with `ProblemSpec.where` to say which key is to blame.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import tomli_w
+from pydantic import BaseModel, PrivateAttr, ValidationError
+
+from invlift.app.problem.sections import ExperimentTable, Sections
+from invlift.app.problem.table_errors import MISSING, UNKNOWN, child, keys, mistakes
+from invlift.errors import InputError, closest
+from invlift.files.input_files import read_text
+from invlift.files.tables import PROBLEM, Table, json_schema
+
+#: Tables within a section that are written with a heading of their own.
+_HEADINGS = {("sampler", "options")}
+
+
+class RunOptions:
+    """Methods of a table that has sections ``sampler`` and ``output``, and a name, ``_file``."""
+
+    def where(self, section: str, *keys: str) -> str:
+        """Return how error messages call a key, for example "problem.toml, [prior] range"."""
+        return where_in(self._file, (section, *keys))
+
+    def with_overrides(self, *, out: str | os.PathLike | None = None, **sampler: Any) -> Self:
+        """Return the problem with command-line options in place of the file's values.
+
+        ``out`` is the output directory, relative to the working directory; the rest are keys of the
+        sampler, ``draws`` for example: numbers also as the text that was typed, None where an
+        option was not given. An InputError names the option, for example ``--draws``.
+        """
+        typed = {key: as_typed(value) for key, value in sampler.items() if value is not None}
+        given = {"sampler": typed, "output": {} if out is None else {"dir": os.fspath(out)}}
+        update = {
+            name: self._validated(name, options) for name, options in given.items() if options
+        }
+        return self.model_copy(update=update)
+
+    def with_output(self, out: str | None, suffix: str) -> Self:
+        """Return the problem with another output directory, or the file's with a suffix."""
+        directory = self.output.dir
+        return self.with_overrides(
+            out=directory.with_name(f"{directory.name}{suffix}") if out is None else out
+        )
+
+    def _validated(self, section: str, options: Mapping[str, Any]) -> Table:
+        """Validate a section with options in it, blaming the option for an error."""
+        table = getattr(self, section)
+        data = {**table.model_dump(exclude_none=True), **options}
+        try:
+            return type(table).model_validate(data, context={"base": Path.cwd()})
+        except ValidationError as error:
+            path, _, *parts = mistakes(error, type(table), data)[0]
+            where = "--out" if path[0] == "dir" else f"--{path[0]}"
+            if "options" in options:
+                where = f"--option {' '.join(path[1:])}"
+            elif path[0] == "options":  # those in the file do not fit the method asked for
+                where = self.where(section, *path)
+            raise InputError(where, *parts) from None
+
+
+class ProblemSpec(RunOptions, Sections):
+    """A problem file's content, checked, with defaults filled in and absolute paths.
+
+    Make one with `read_problem` or `parse_problem`.
+    """
+
+    _file: str = PrivateAttr(default="problem")
+
+    def to_toml(self) -> str:
+        """Write the problem as a TOML file that `read_problem` reads from any directory."""
+        return tomli_w.dumps(_plain(self))
+
+
+def read_problem(path: str | os.PathLike) -> ProblemSpec:
+    """Read a problem file, in which relative paths start at its own directory.
+
+    An InputError if it cannot be read, is not TOML, or has an unknown key, a missing key, a value
+    of the wrong type or out of range, or two conditions on one boundary group.
+    """
+    file, remedy = os.fspath(path), "give the path of a problem file in TOML"
+    text = read_text(Path(path), file, "a problem file", remedy=remedy)
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as reason:
+        remedy = "write key = value, with text in quotes and each key once"
+        raise InputError(file, "valid TOML", f"{reason}", remedy) from None
+    return parse_problem(data, path)
+
+
+def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSpec:
+    """Check a problem given as nested dictionaries, tables by name, as TOML would give them.
+
+    `file` stands for the problem file: relative paths start at its directory, errors name it and
+    the default output directory is results/<its name> beside it. An InputError as of
+    `read_problem`, except for the reading.
+    """
+    name, path = os.fspath(file), Path(file)
+    context = {"base": path.parent.resolve(), "name": path.stem}
+    try:
+        spec = ProblemSpec.model_validate(data, context=context)
+    except ValidationError as error:
+        raise from_validation_error(error, data, name) from None
+    spec._file = name
+    return spec
+
+
+def _plain(value: Any) -> Any:
+    """Return models as nested dictionaries, paths as text, and leave out empty tables and lists."""
+    if isinstance(value, ExperimentTable):  # of which keys left out mean those of [pde]
+        return {key: _plain(getattr(value, key)) for key in value.model_fields_set}
+    if isinstance(value, BaseModel):
+        value = {key: getattr(value, key) for key in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items() if entry not in (None, {}, [])}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def as_typed(value: Any) -> Any:
+    """Return the number that a text holds; anything else is left for the check of types."""
+    for number in (int, float) if isinstance(value, str) else ():
+        with suppress(ValueError):
+            return number(value)
+    return value
+
+
+def from_validation_error(error: ValidationError, data: Mapping[str, Any], file: str) -> InputError:
+    """Return the most telling of the errors of a problem file's sections as an `InputError`."""
+    (path, kind, expected, found, remedy), *others = mistakes(error, Sections, data)
+    if len(path) == 1 and kind == UNKNOWN:
+        close = closest(path[0], list(Sections.model_fields))
+        expected = f"one of the tables {', '.join(f'[{name}]' for name in Sections.model_fields)}"
+        found, remedy = "an unknown table", f"did you mean [{close}]?" if close else "remove it"
+    elif (len(path) == 1 or path in _HEADINGS) and kind != PROBLEM:
+        expected = f"a table [{'.'.join(path)}]"
+        found = "no such table" if kind == MISSING else found
+    if kind == UNKNOWN and remedy == "remove it":
+        remedy = _move(path, data) or remedy
+    remark = f" (and {len(others)} more)" if others else ""
+    return InputError(where_in(file, path), expected, found, remedy + remark)
+
+
+def where_in(file: str, path: tuple[str, ...]) -> str:
+    """Write "problem.toml, [prior] range"."""
+    size = 2 if path[:2] in _HEADINGS or path[:1] == ("experiment",) else 1
+    heading, key = ".".join(path[:size]), ".".join(path[size:])
+    return ", ".join(filter(None, [file, f"[{heading}] {key}".strip() if path else ""]))
+
+
+def _move(path: tuple[str, ...], data: Mapping[str, Any]) -> str | None:
+    """Return advice if a table's own key exists in another table."""
+    if len(path) > (3 if path[0] == "experiment" else 2) and path[:-1] not in _HEADINGS:
+        return None
+    tables = dict(json_schema(Sections)["properties"])
+    for outer, inner in _HEADINGS:
+        tables[f"{outer}.{inner}"] = child(tables[outer], inner, data.get(outer))
+    for heading, table in tables.items():
+        if path[-1] in keys(table):
+            other = " of another kind" if path[:-1] == (heading,) else ""
+            return f"it belongs in [{heading}]{other}"
+    return None

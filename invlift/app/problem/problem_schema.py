@@ -1,0 +1,80 @@
+"""What a problem file may hold: as a JSON schema for editors, and as a page for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from invlift.app.problem.sections import Sections
+from invlift.app.problem.table_errors import child, expected, forms, keys, toml
+from invlift.files.tables import json_schema
+
+_START = """\
+# Keys of the problem file
+
+Written by `invlift schema --page`; editors know the same by [a schema](commands/schema.md). The
+[tutorial](tutorial.md) shows the keys at work. Lengths are in the unit of the mesh, solutions in
+that of the sensor table.
+"""
+_HEAD = "\n| key | value | default | |\n|---|---|---|---|\n"
+
+
+def problem_schema() -> dict[str, Any]:
+    """Return the JSON schema of a problem file, draft 2020-12."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **json_schema(Sections)}
+
+
+def key_reference() -> str:
+    """Return a page in Markdown with all keys: values, defaults, and what they are."""
+    page, inner = [_START], {}
+    for name, section in json_schema(Sections)["properties"].items():
+        if "properties" not in section:  # tables by names of the user's own
+            name = f"{name}.NAME"
+            section = {**child(section, "NAME"), "description": section["description"]}
+        page += [f"\n## [{name}]\n\n{section['description']}\n", *_tables(section, f"[{name}] ")]
+        values = [child(section, key) for key in keys(section)]
+        values += [child(value, "NAME") for value in values]
+        for form in (form for value in values for form in forms(value)):
+            if "discriminator" in form:
+                key = form["discriminator"]["propertyName"]
+                inner[key] = max(inner.get(key, form), form, key=_num_keys)
+    for name, form in inner.items():
+        page += [f"\n## {{{name} = ...}}\n", *_tables(form, "")]
+    return "".join(page)
+
+
+def _num_keys(table: dict) -> int:
+    """Return how many keys the forms of a table have in all."""
+    return sum(len(form["properties"]) for form in table["oneOf"])
+
+
+def _tables(node: dict, where: str) -> Iterator[str]:
+    """Yield the keys of a table, and those that each of its forms has besides."""
+    own = [form["properties"] for form in node.get("oneOf", ())]
+    shared = {key: value for key, value in (own[0] if own else {}).items()
+              if all(value == other.get(key) for other in own)}  # fmt: skip
+    shared = {**node["properties"], **shared}
+    yield _HEAD + "".join(_rows({**node, "properties": shared}))
+    for form in node.get("oneOf", ()):
+        name = node["discriminator"]["propertyName"]
+        heading = f"{where}{name} = {toml(form['properties'][name]['const'])}"
+        yield f"\n### {heading}\n\n{form.get('description', '').removeprefix(heading + ': ')}\n"
+        rest = {key: value for key, value in form["properties"].items()
+                if key != name and value != shared.get(key)}  # fmt: skip
+        rows = "".join(_rows({**form, "properties": rest}))
+        yield _HEAD + rows if rows else ""
+
+
+def _rows(table: dict, prefix: str = "") -> Iterator[str]:
+    for key, node in table["properties"].items():
+        if "properties" in node and "discriminator" not in node:  # options of a method
+            yield from _rows(node, f"{prefix}{key}.")
+            continue
+        default = node.get("default")
+        usual = "required" if key in table.get("required", ()) else ""
+        usual = f"`{toml(default)}`" if isinstance(default, str | int | float) else usual
+        cells = f"`{prefix}{key}`", expected(node), usual, node.get("description", "")
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+        for step, name in (("NAME", ".NAME"), (0, "")):
+            if "properties" in (inner := child(node, step)):
+                yield from _rows(inner, f"{prefix}{key}{name}.")

@@ -1,0 +1,336 @@
+"""The sections of a problem file: names, types, defaults and ranges of their keys.
+
+The tables of priors, noises and kernels are in the modules of what they choose, those of sampler
+and output in `run_tables`; here are all others. Length units are those of the mesh, solution units
+those of the sensor table.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from invlift.app.problem.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
+from invlift.app.problem.schedule_tables import ClockTable, StepsTable, TimeUnit
+from invlift.fem.fields import PRIORS
+from invlift.fem.fields.random_field import BOUNDARY_DISTRIBUTIONS
+from invlift.fem.mesh.finer_mesh import MAX_TIMES
+from invlift.files.tables import Table, integer, number, one_of, problem
+from invlift.noise import NOISES
+from invlift.tables.units import factor_between
+from invlift.unknowns.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
+
+#: The solution is not refined but corrected near the mode.
+AT_MODE = "mode"
+_Name = Annotated[str, Field(min_length=1)]
+_Number, _Positive = number(-SIZE, SIZE), number(1 / SIZE, SIZE)
+#: A number, a distribution if it is unknown, or steps if it changes in time.
+_Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable)
+
+
+class MeshTable(Table):
+    """[mesh]: the body."""
+
+    file: AbsolutePath
+    """The mesh file, relative to the problem file or absolute."""
+    facets: AbsolutePath = None
+    """A second file with the tags of the facets, as FEniCS has them, for example
+    facets = "facets.xdmf": boundary groups go by these numbers."""
+    unit: _Name = None
+    """The unit of the file's coordinates, for example unit = "mm": they are converted to that of
+    [units], or to m."""
+    refine_solution: integer(0, MAX_TIMES) | Literal[AT_MODE] = 0
+    """How often each edge of the mesh is halved for the solution, while the unknown field stays on
+    the mesh as it is. Or "mode": readings are corrected for the mesh's error near the most probable
+    field, where a step of the sampler costs what it costs without."""
+
+
+class RobinTable(Table):
+    """A Robin condition: conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
+
+    coefficient: _Positive | _Name | one_of(DISTRIBUTIONS, "distribution")
+    """The transfer coefficient, in conductivity over length, for a fixed flux use neumann: a
+    number, the name of a point field of the mesh file, or an expression in x, y and z."""
+    ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable) = 0.0
+    """The solution far outside, in its unit: a number, the name of a point field of the mesh file,
+    or an expression in x, y and z."""
+
+
+class PointSourceTable(Table):
+    """What enters the body at one place, a well or a heater."""
+
+    place: Annotated[list[_Number], Field(min_length=2, max_length=3)]
+    """The coordinates, in the length unit of the mesh, for example place = [1.0, 2.5]."""
+    strength: _Unknown
+    """The strength, in conductivity times solution times length^(dimension - 2): negative where
+    it is taken out."""
+
+
+class ConditionsTable(Table):
+    """Source and boundary conditions of -div(conductivity grad u) = source.
+
+    Where a boundary has no condition, nothing flows through it.  A distribution in place of a
+    number makes it one more unknown.
+    """
+
+    source: _Unknown | Annotated[dict[str, _Unknown], Field(min_length=1)] | _Name = 0.0
+    """The source, in conductivity times solution over squared length, for example source = 100.0:
+    a number, one for each subdomain, the name of a field of the mesh file, or an expression in x, y
+    and z."""
+    dirichlet: dict[
+        str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution", other=StepsTable)
+    ] = {}
+    """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
+    number, the name of a point field of the mesh file, or an expression in x, y and z, for example
+    dirichlet = { left = "12.5 - 0.002 * y" }."""
+    neumann: dict[
+        str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable)
+    ] = {}
+    """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
+    solution over length, for example neumann = { inflow = 1.5 }: a number, the name of a point
+    field of the mesh file, or an expression in x, y and z."""
+    robin: dict[str, RobinTable] = {}
+    """The Robin conditions on boundary groups, for example
+    robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""
+    point_source: list[PointSourceTable] = []
+    """The point sources, each a table: [[pde.point_source]], of an experiment
+    [[experiment.NAME.point_source]]."""
+
+    @model_validator(mode="after")
+    def _has_one_condition_for_each_group(self) -> ConditionsTable:
+        _check_groups(self)
+        return self
+
+
+class StorageField(Table):
+    """A storage that is a field of its own."""
+
+    known_by: ClassVar[tuple[str, ...]] = ("field",)
+
+    field: one_of(PRIORS, "kind")
+    """The prior of its logarithm, with the keys of [prior], for example
+    field = { kind = "matern", range = 20.0, std = 1.0, smoothness = 1.0, median = 1e-4 }."""
+
+
+class PdeTable(ConditionsTable, ClockTable):
+    """[pde]: -div(conductivity grad u) = source with its boundary conditions.
+
+    Where a boundary has no condition, nothing flows through it.  A distribution in place of a
+    number makes it one more unknown.
+    """
+
+    storage: (
+        _Positive
+        | one_of(DISTRIBUTIONS, "distribution", other=StorageField)
+        | Annotated[dict[_Name, _Positive], Field(min_length=1)]
+    ) = None
+    """The storage S of a field that changes in time, S du/dt - div(conductivity grad u) = source,
+    in conductivity times time over squared length: a number, one for each subdomain, the
+    distribution of an unknown number, or a field of its own, [pde.storage.field]. The sensor table
+    then has a column time, and numbers of this section may be steps,
+    { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of steps,
+    { schedule = "rates.csv" }."""
+    initial: _Number | Literal["steady"] = "steady"
+    """The field before anything changes, in the unit of the solution: the steady one of the
+    conditions before their first step; or a number, which the field is everywhere at time 0, when
+    all conditions begin."""
+
+
+def _check_groups(pde: ConditionsTable, where: str = "") -> None:
+    """Check that no boundary group has two conditions."""
+    kinds = {"dirichlet": pde.dirichlet, "neumann": pde.neumann, "robin": pde.robin}
+    for group in {**pde.dirichlet, **pde.neumann, **pde.robin}:
+        given = [kind for kind, groups in kinds.items() if group in groups]
+        if len(given) > 1:
+            raise problem(
+                expected="one condition for each boundary group",
+                found=f"{' and '.join(given)} for {group!r}{where}",
+                remedy="keep one of them (a Robin condition contains a flux: "
+                "coefficient * ambient)",
+            )
+
+
+class ElectrodesTable(Table):
+    """[electrodes]: where currents enter and potentials are read, in the place of [pde].
+
+    Contacts on the boundary (complete electrode model), or points of the ground.
+    """
+
+    groups: Annotated[list[_Name], Field(min_length=2)] | _Name = None
+    """The boundary groups of the electrodes, in the order of their numbers, for example
+    groups = ["north", "east", "south"], or a pattern that their names have, "electrode_*"."""
+    width: _Positive = None
+    """The width of each electrode, in the length unit of the mesh, where the table of readings says
+    in the unified data format where they are: it has the boundary facets whose middles are within
+    half of it."""
+    surface: _Name = None
+    """The boundary group of the ground's surface, where electrodes are points whose positions the
+    table of readings has: the ground goes on beyond the rest of the boundary. In the plane they
+    are a line, and across it the conductivity is the same."""
+    impedance: (
+        _Positive
+        | Annotated[list[_Positive], Field(min_length=2)]
+        | one_of(DISTRIBUTIONS, "distribution")
+    ) = None
+    """The contact impedance, in length over conductivity: a number, a list of one for each
+    electrode, or the distribution of one, of which each electrode has a value of its own. Points
+    have none."""
+
+    @model_validator(mode="after")
+    def _says_where_they_are(self) -> ElectrodesTable:
+        keys = "groups", "width", "surface"
+        given = [key for key in keys if getattr(self, key) is not None]
+        if len(given) != 1:
+            remedy = "name boundary groups, or give the width of electrodes whose positions the "
+            remedy += "table of readings has, or the surface of the ground on which they are points"
+            expected = "one of groups, width and surface"
+            raise problem(expected, " and ".join(given) or "none", remedy)
+        if (self.impedance is None) == (self.surface is None):
+            expected = "impedance with groups or width, and none with surface"
+            found = "none" if self.impedance is None else "both impedance and surface"
+            raise problem(expected, found, "give the contact impedance of electrodes with an area")
+        return self
+
+
+class ConductivityTable(Table):
+    """[conductivity]: where the conductivity is known."""
+
+    known: dict[_Name, _Positive] = {}
+    """The conductivity of subdomains in which it is known, in its unit, for example
+    known = { steel = 50.0 }: it is unknown elsewhere, and a node on the border is not known."""
+
+
+class ExperimentTable(ConditionsTable):
+    """[experiment.NAME]: what one of several experiments has in place of the keys of [pde].
+
+    The readings of each are the rows of the sensor table with its name in the column experiment.
+    """
+
+    def over(self, pde: PdeTable) -> PdeTable:
+        """Return source and boundary conditions of the experiment."""
+        own = {key: getattr(self, key) for key in self.model_fields_set}
+        return pde.model_copy(update=own)
+
+
+class ObservationsTable(Table):
+    """[observations]: the sensor table and what to do with sensors outside the mesh."""
+
+    file: AbsolutePath
+    """The sensor table, relative to the problem file or absolute."""
+    columns: Annotated[dict[_Name, _Name], Field(min_length=1)] = {}
+    """The columns of the table by what they are, where they have other names, for example
+    columns = { value = "Temp*", time = "Date Time*" }: a star is any text. Several columns of
+    values are those of several sensors, whose name is what the star stands for."""
+    places: AbsolutePath = None
+    """A table of the places by name, for example places = "wells.csv", where the sensor table has
+    none: both have a column name."""
+    time_unit: TimeUnit = None
+    """The unit of the times of the sensor table, where it is not the one of [pde] and not in its
+    header, time [min]."""
+    outside: Literal["error", "project", "drop"] = "error"
+    """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
+    offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
+    """What all readings of a group of the table's column group are off by, in their unit, for
+    example offset = { loggers = { distribution = "normal", mean = 0.0, sd = 0.3 } }: an unknown
+    number, of a logger that has drifted or an unknown datum."""
+
+
+def _is_length(unit: str) -> str:
+    if factor_between(unit, "m") is None:
+        expected, remedy = "a unit of length", "write mm, cm, m, km or ft, for example"
+        raise problem(expected, repr(unit), remedy)
+    return unit
+
+
+class UnitsTable(Table):
+    """[units]: the units of all numbers. Columns in others are converted; without, nothing is."""
+
+    length: Annotated[_Name, AfterValidator(_is_length)] = "m"
+    """The unit of length, for example length = "m": columns of coordinates in another unit,
+    "x [mm]", are converted."""
+    solution: _Name = None
+    """The unit of the solution, for example solution = "degC": readings of it in another unit,
+    "value [mV]", are converted, and results have it."""
+
+
+class Sections(Table):
+    """All sections of a problem file."""
+
+    mesh: MeshTable
+    """The mesh, for example file = "body.msh"."""
+    pde: PdeTable = None
+    """The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."""
+    experiment: dict[_Name, ExperimentTable] = {}
+    """The experiments by name, of letters and digits, where the body had several: of each the keys
+    that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
+    electrodes: ElectrodesTable = None
+    """Electrodes in the place of [pde], for example groups = "electrode_*", impedance = 0.05, or
+    surface = "ground"."""
+    units: UnitsTable = None
+    """The units, for example length = "m", solution = "degC"."""
+    conductivity: ConductivityTable = ConductivityTable()
+    """What is known of the conductivity, for example known = { steel = 50.0 }."""
+    prior: one_of(PRIORS, "kind")
+    """The prior, for example kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0."""
+    observations: ObservationsTable
+    """The sensor table, for example file = "sensors.csv"."""
+    noise: one_of(NOISES, "kind", default="gaussian") = Field({}, validate_default=True)
+    """The noise, for example sigma = 0.01."""
+    sampler: SamplerTable = SamplerTable()
+    """The sampler, for example draws = 1000."""
+    output: OutputTable = Field({}, validate_default=True)
+    """The output, for example dir = "results"."""
+
+    @model_validator(mode="after")
+    def _has_one_equation(self) -> Sections:
+        if (self.pde is None) == (self.electrodes is None):
+            found = "neither" if self.pde is None else "both"
+            remedy = "say what drives and holds the solution, or remove one of them"
+            raise problem("a table [pde], or [electrodes] in its place", found, remedy)
+        others = {
+            "[experiment.NAME]": self.experiment,
+            "[observations] offset": self.observations.offset,
+            "[observations] places": self.observations.places,
+            "[units]": self.units,
+        }
+        found = next((each for each, given in others.items() if given), None)
+        if self.electrodes is not None and found:
+            expected = "[electrodes], whose table of readings says which drive a current, alone"
+            raise problem(expected, found, "remove one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_storage_if_it_is_in_time(self) -> Sections:
+        if self.pde is not None and self.pde.storage is not None:
+            return self
+        of_time = {
+            "[output] times": self.output.times,
+            "[observations] time_unit": self.observations.time_unit,
+        }
+        if self.pde is not None:
+            of_time |= {
+                "[pde] initial": self.pde.initial != "steady",
+                "[pde] time_unit": self.pde.time_unit,
+                "[pde] start": self.pde.start,
+            }
+        found = [key for key, value in of_time.items() if value]
+        if found:
+            remedy = "give it, or leave these out"
+            raise problem("[pde] storage, where the field changes in time", found[0], remedy)
+        return self
+
+    @model_validator(mode="after")
+    def _has_experiments_that_fit(self) -> Sections:
+        for name, experiment in self.experiment.items():
+            if not name.isidentifier():
+                remedy = "rename it: results have a field solution_NAME"
+                raise problem("names of letters and digits for experiments", repr(name), remedy)
+            _check_groups(experiment.over(self.pde), f" of experiment {name}, with those of [pde]")
+        return self
+
+    @property
+    def experiments(self) -> dict[str, PdeTable]:
+        """Source and boundary conditions of each experiment; of a single one without a name."""
+        experiments = {name: each.over(self.pde) for name, each in self.experiment.items()}
+        return experiments or {"": self.pde}

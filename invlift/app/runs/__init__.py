@@ -1,0 +1,1 @@
+"""One run: starts, sampling, progress, and its results."""

@@ -1,0 +1,187 @@
+"""What a person sees while chains run: bars on a terminal or in a notebook, else plain lines."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from invlift.app.runs.start_search import PHASES
+from invlift.samplers.chains.chain import Progress
+
+logger = logging.getLogger(__name__)
+
+#: Least time between two lines about the same thing, and between two changes of a line, s.
+LINE_INTERVAL, CHANGE_INTERVAL = 10.0, 0.2
+
+
+@contextmanager
+def display(
+    console: Console, names: Sequence[str], total: int | None = None
+) -> Iterator[Callable[[str, int, str], None]]:
+    """Yield a function, for any thread, of a name, how much of its total is done, and a text.
+
+    On a terminal there is a bar for each name, in a notebook a line that changes; else a line is
+    printed now and then, and the last.
+    """
+    if console.is_jupyter:  # where bars of rich take a package more
+        from IPython.display import display as show
+
+        lines = dict.fromkeys(names, "compiling")
+        shown = show({"text/plain": _joined(lines)}, raw=True, display_id=True)
+        last, whole = [0.0], f"/{total}" if total else ""
+
+        def show_changed(name: str, num_done: int, text: str) -> None:
+            lines[name], now = f"{num_done}{whole} {text}", time.monotonic()
+            if now - last[0] > CHANGE_INTERVAL or num_done == total:
+                last[0] = now
+                shown.update({"text/plain": _joined(lines)}, raw=True)
+
+        yield show_changed
+        shown.update({"text/plain": _joined(lines)}, raw=True)
+        return
+    if console.is_terminal:
+        text, done = TextColumn("[dim]{task.fields[text]}"), MofNCompleteColumn()
+        name, bar = TextColumn("{task.description}"), BarColumn(bar_width=24)
+        with Bars(name, bar, done, TimeRemainingColumn(), text, console=console) as bars:
+            tasks = {name: bars.add_task(name, total=total, text="compiling") for name in names}
+            yield lambda name, num, text: bars.update(tasks[name], completed=num, text=text)
+        return
+    yield _now_and_then(total, partial(console.print, highlight=False, soft_wrap=True))
+
+
+def _now_and_then(
+    total: int | None, show: Callable[[str], None]
+) -> Callable[[str, int, str], None]:
+    """A function that shows a line about each name every ten seconds, and the last."""
+    lock, last_time, of_total = threading.Lock(), {}, f"/{total}" if total else ""
+
+    def show_line(name: str, num_done: int, text: str) -> None:
+        with lock:
+            now = time.monotonic()
+            if now - last_time.get(name, -LINE_INTERVAL) < LINE_INTERVAL and num_done != total:
+                return
+            last_time[name] = now
+        show(f"{name}: {num_done}{of_total} {text}")
+
+    return show_line
+
+
+@contextmanager
+def phases_display(console: Console, text: str) -> Iterator[None]:
+    """Show what is being done, and what the search for starts is at.
+
+    On a terminal a line that changes; else lines, the first after ten seconds.
+    """
+    began = last = time.monotonic()
+    with console.status(text) as status:
+
+        def show(chain: int, phase: str) -> None:
+            nonlocal last
+            if console.is_terminal:
+                status.update(f"{text}: {phase}")
+            elif (now := time.monotonic()) - last > LINE_INTERVAL:
+                last = now
+                line = f"{phase}, after {now - began:.0f} s"
+                console.print(line, highlight=False, soft_wrap=True)
+
+        with _starts_told(show):
+            yield
+
+
+@contextmanager
+def _starts_told(show: Callable[[int, str], None]) -> Iterator[None]:
+    """Show what the search for the start of a chain is at, in this process."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            show(record.chain, record.getMessage())
+
+    PHASES.addHandler(handler := Handler())
+    try:
+        yield
+    finally:
+        PHASES.removeHandler(handler)
+
+
+def _joined(lines: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}: {text}" for name, text in lines.items())
+
+
+@contextmanager
+def progress_display(
+    console: Console, num_chains: int, num_warmup: int, num_draws: int | None, failures: str
+) -> Iterator[Callable[[Progress], None]]:
+    """Yield a function that shows the progress of chains, callable from their threads.
+
+    ``num_draws`` is None if it is not known beforehand; ``failures`` is what the kernel counts as
+    such: "projections failed", say.
+    """
+    failed, names = Counter(), [f"chain {chain}" for chain in range(num_chains)]
+    total = None if num_draws is None else num_warmup + num_draws
+    with display(console, names, total) as tell:
+
+        def show(progress: Progress) -> None:
+            name, parts = names[progress.chain], [phase_of(progress)]
+            if progress.step_size is not None:
+                parts.append(f"step {progress.step_size:.2g}")
+            parts.append(f"acceptance {progress.acceptance_rate:.2f}")
+            if progress.num_failures is not None:
+                failed[name] += progress.num_failures
+                parts.append(f"{failed[name]} {failures}")
+            tell(name, progress.iteration, ", ".join(parts))
+
+        with _starts_told(lambda chain, phase: tell(names[chain], 0, phase)):
+            yield show
+
+
+@contextmanager
+def comparison_display(
+    console: Console, methods: Sequence[str]
+) -> Iterator[Callable[[str, Progress], None]]:
+    """Yield a function that shows the progress of chains of a method."""
+    with display(console, methods) as tell:
+
+        def show(method: str, progress: Progress) -> None:
+            text = f"iterations of chain {progress.chain}, {phase_of(progress)}, acceptance "
+            tell(method, progress.iteration, f"{text}{progress.acceptance_rate:.2f}")
+
+        yield show
+
+
+@contextmanager
+def simulations_display(console: Console, num: int) -> Iterator[Callable[[Any, int], None]]:
+    """Yield a function that shows how many of so many simulations are done, and the last."""
+    with display(console, ["simulations"], num) as tell:
+        yield lambda simulation, num_done: tell("simulations", num_done, simulation.outcome)
+
+
+def if_watched(open_display: Callable, *arguments):
+    """A display for a person at a notebook or terminal; for programs, lines of the log."""
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        console = _Log()
+    return open_display(console, *arguments)
+
+
+class _Log:
+    """In the place of a console: what is printed goes to this module's logger, level INFO."""
+
+    is_terminal = is_jupyter = False
+
+    def print(self, text: str, **style) -> None:
+        logger.info(text)
+
+
+def phase_of(progress: Progress) -> str:
+    """What a chain is at."""
+    return "warm-up" if progress.is_warmup else "sampling"

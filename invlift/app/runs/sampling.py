@@ -1,0 +1,345 @@
+"""From an inverse problem to posterior draws."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import math
+import os
+import platform
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from invlift.app.field_problem import AnyProblem, FieldProblem, plain
+from invlift.app.problem.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
+from invlift.app.problem.table_errors import check_options
+from invlift.app.runs.progress import if_watched, progress_display
+from invlift.app.runs.quantities import fields_of, quantities_of, quantities_of_target
+from invlift.app.runs.starts import Starts, chosen_starts
+from invlift.errors import InputError
+from invlift.files.tables import table_of_dataclass
+from invlift.lift.targets.manifold import ManifoldTarget
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.posterior import Quantity
+from invlift.problems.choice.lift_choice import Choice, choose
+from invlift.problems.choice.merged import merged
+from invlift.problems.choice.partly_lifted import laplace_referred, partly_lifted_problem
+from invlift.problems.problem import InverseProblem
+from invlift.problems.scale_coordinate import typical_scale, with_scale_coordinate
+from invlift.programs.digest import digest
+from invlift.programs.memory import memory_size
+from invlift.programs.precision import require_float64
+from invlift.samplers.chains.chain import Progress
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
+from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.chains.state import gather
+from invlift.samplers.chains.workers import single_threaded_blas
+from invlift.samplers.kernels import KERNELS
+from invlift.samplers.kernels.base import Kernel
+from invlift.targets import ConstrainedTarget, Target
+
+#: Targets of an inverse problem, by what kernels call them.
+TARGETS = {
+    "manifold": lambda problem: problem.lifted(),
+    "density": OrdinaryPosterior,
+    "laplace": lambda problem: OrdinaryPosterior(laplace_referred(problem)),
+}
+#: Draws that each chain makes first, where as many are asked for as it takes.
+FIRST_GOAL = 200
+#: Draws of which it is asked whether they can be kept, and statistics of each, about.
+MANY_DRAWS, NUM_STATISTICS = 100_000, 10
+
+logger = logging.getLogger(__name__)
+
+
+def sample(
+    problem: FieldProblem | InverseProblem | ConstrainedTarget,
+    kernel: str | Kernel = "chmc",
+    *,
+    chains: int = 4,
+    warmup: int = 200,
+    draws: int | Literal["converged"] = 1000,
+    seed: int = 0,
+    starts: Literal["prior", "laplace"] | np.ndarray | Mapping[str, np.ndarray] = "prior",
+    max_seconds: float | None = None,
+    max_field_megabytes: float = 200.0,
+    executor: Executor | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Run:
+    """Draw from the posterior.
+
+    Parameters
+    ----------
+    problem : InverseProblem, FieldProblem or Target
+        With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
+        :class:`~invlift.problems.manifolds.given_manifold.ManifoldProblem`, or one of your own.
+    kernel : str or Kernel
+        A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
+        ``ConstrainedHMC(retraction="newton")`` say.  By default constrained HMC on the lifted
+        manifold over about a quarter period (Au, Graham & Thiery 2023, Algorithm 3, with the
+        integrator of Graham, Thiery & Beskos 2022, Algorithm 1).
+    chains, warmup : int
+        Number of chains; iterations per chain that tune the kernel.
+    draws : int or "converged"
+        Draws per chain.  Or as many as it takes for a good verdict
+        (:meth:`invlift.posterior.Posterior.verdict`), which is asked for after 200 draws and then
+        each time that there are half as many again.
+    seed : int
+        Same seed, same machine and cores: the same bits.
+    starts : {"prior", "laplace"} or (chains, m) or (chains, Q) array
+        Draws from the prior moved onto the data, or draws from the Laplace approximation of the
+        posterior, which are closer to each other: R-hat then sees less.  Or standard normal
+        variables, (m,) for each chain, that the prior transforms into the unknowns to start from;
+        with exact readings they are moved to where these are reproduced.  For a target positions,
+        which need be on its manifold only roughly; without them random ones.  Of unknowns by name
+        arrays by name, (chains, ...) each, in their own units.
+    max_seconds : float, optional
+        Time after which all chains end, whatever they have.
+    max_field_megabytes : float
+        Memory for the stored draws of log-conductivity and solution on a mesh, and of unknowns and
+        paths of more than 1,000 entries, of all chains together, MB, an equal part for each.  Where
+        they would take more, every second, fourth, ... is stored; all count in mean, standard
+        deviation and effective sample size.
+    executor : concurrent.futures.Executor, optional
+        Threads on the machine's cores if left out.  Any other kind runs the chains in processes, a
+        few seconds at a time: ``ProcessPoolExecutor``, ``distributed.Client(...).get_executor()``.
+    checkpoint : path, optional
+        Folder in which the chains are saved while they run; it must not hold any, unless they are
+        to be resumed.
+    resume : bool
+        Go on with the chains saved in ``checkpoint``.
+    on_progress : callable, optional
+        Told of every block of iterations, from the chains' threads.  By default there is a bar for
+        each chain in notebooks and on terminals; elsewhere lines go to the log of
+        ``invlift.app.runs.progress``, level INFO:
+        ``logging.basicConfig(filename="run.log", level=logging.INFO)`` has them in a file.
+
+    Returns
+    -------
+    Run
+        Draws of the coefficients, (num_draws, N), on a mesh perhaps fewer: ``log_conductivity``
+        there and ``parameters`` for a user's own function; of ``predicted``, the noise-free
+        observations, (num_draws, d); of unknown parameters of noise and prior, ``sigma`` say.
+        And of the ``solution`` on a mesh; moments of what else a model computes.  After Ctrl-C, or
+        where a notebook's cell is interrupted, with the draws made so far: ``is_interrupted``.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, no start with a finite density is found, or the folder
+        holds chains that are not to be resumed or belong to another problem.
+    """
+    problem = plain(problem)
+    _check_is_target(problem)
+    require_float64()
+    kernel = find_kernel(kernel)
+    is_open = draws == UNTIL_CONVERGED
+    first = FIRST_GOAL if is_open else draws
+    check_sampler(kernel, chains=chains, warmup=warmup, draws=draws, seed=seed)
+    check_options(SamplerTable, "max_seconds", budget=max_seconds)
+    check_options(OutputTable, max_field_megabytes=max_field_megabytes)
+    if resume and checkpoint is None:
+        raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
+    _check_objects(executor, on_progress, checkpoint)
+    find_starts = chosen_starts(problem, starts, chains)
+    display = nullcontext(on_progress)
+    if on_progress is None:
+        sizes = chains, warmup, None if is_open else draws
+        display = if_watched(progress_display, *sizes, kernel.standards.failures_in_brief)
+    with single_threaded_blas(), display as on_progress, ExitStack() as lock:
+        if isinstance(problem, InverseProblem):
+            quantities = quantities_of(problem)
+            fields = fields_of(problem, quantities)
+        else:
+            quantities, fields = quantities_of_target(problem), ()
+        if not is_open and chains * draws > MANY_DRAWS:
+            check_room(problem, fields, chains, draws, checkpoint)
+        room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
+        plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
+        store = None
+        if checkpoint is not None:
+            store = CheckpointStore(Path(checkpoint), fingerprint(problem, plan, seed))
+            lock.enter_context(store.lock())
+        choice = starts.choice if isinstance(starts, Starts) else None
+        if store is not None and resume and store.has_record:
+            choice = Choice(None)  # that of the run is kept
+        choice = choice_of(problem, kernel) if choice is None else choice
+        if store is not None:
+            store = replace(store, choices={"typical_scale": choice.scale}, arrays=choice.arrays())
+            store = store.claim(is_resuming=resume)
+            if (saved := max(store.chains(), default=-1) + 1) > chains:
+                remedy = "resume with all of them: results are those of all chains"
+                raise InputError("chains", f"{saved}, as the saved run has", f"{chains}", remedy)
+            choice = Choice.of_arrays(store.choices["typical_scale"], store.arrays)
+        target = target_of(problem, kernel, choice)
+        run = run_chains(
+            target,
+            plan,
+            find_starts(kernel, target, seed),
+            seed,
+            executor=executor,
+            store=store,
+            max_seconds=max_seconds,
+            next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
+            on_progress=on_progress,
+        )
+    if not run.chains and max_seconds is not None:
+        kept = "" if checkpoint is None else "; what there is of them is kept, resume=True goes on"
+        logger.warning(
+            f"max_seconds = {max_seconds:g} was over before all chains had a draw: the run has no "
+            f"chains{kept}"
+        )
+    return replace(run, problem=digest(problem))
+
+
+def check_sampler(kernel: Kernel, *, warmup: int, **options) -> None:
+    """Check arguments by the keys of [sampler]; a kernel that tunes nothing needs no warm-up."""
+    check_options(SamplerTable, **options)
+    if warmup != 0 or kernel.adaptation.is_tuned:  # else the table would ask the usual method
+        check_options(SamplerTable, warmup=warmup)
+
+
+def _check_is_target(problem) -> None:
+    """Refuse what is neither a problem nor a target."""
+    methods = "point", "parts", "logdensity", "loglikelihood"
+    is_target = any(hasattr(problem, method) for method in methods)
+    if not isinstance(problem, InverseProblem) and not is_target:
+        expected = "a problem, or a target"
+        remedy = "make one: invlift.inverse_problem, invlift.manifold_problem"
+        raise InputError("problem", expected, f"{problem!r}"[:80], remedy)
+
+
+def _check_objects(executor, on_progress, checkpoint) -> None:
+    """Refuse arguments of `sample` of another type."""
+    for name, given, is_right, expected in (
+        ("executor", executor, hasattr(executor, "submit"), "an executor of concurrent.futures"),
+        ("on_progress", on_progress, callable(on_progress), "a function of one Progress"),
+        ("checkpoint", checkpoint, isinstance(checkpoint, str | os.PathLike), "a path"),
+    ):
+        if given is not None and not is_right:
+            raise InputError(name, expected, f"{given!r}"[:80], "correct it, or leave it out")
+
+
+def check_room(problem, fields, chains: int, draws: int, folder: str | Path | None) -> None:
+    """Refuse more draws than memory and disc can hold.
+
+    Raises
+    ------
+    InputError
+        With how much they would take.
+    """
+    if isinstance(problem, InverseProblem):
+        shapes = problem.shapes_of_draws()
+        sizes = [math.prod(shape) for name, shape in shapes.items() if name not in fields]
+    else:
+        sizes = [problem.dimension]
+    needed = 8 * chains * draws * (sum(sizes) + NUM_STATISTICS)
+    rooms = {"of memory": memory_size()}
+    if folder is not None:
+        existing = next(path for path in [Path(folder), *Path(folder).absolute().parents]
+                        if path.is_dir())  # fmt: skip
+        rooms["free on the disc"] = shutil.disk_usage(existing).free
+    for where, room in rooms.items():
+        if needed > room:
+            found = f"{chains} chains of {draws} draws, which take {needed / 1e9:.3g} GB"
+            expected = f"draws that fit into the {room / 1e9:.3g} GB {where}"
+            raise InputError("draws", expected, found, "ask for fewer")
+
+
+def read_chains(problem: AnyProblem, kernel: Kernel, warmup: int, seed: int, folder: Path) -> Run:
+    """The chains that a run has saved so far; it may go on meanwhile.
+
+    ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
+    :func:`sample`. An InputError if the folder holds no chains, or those of another run.
+    """
+    problem = plain(problem)
+    is_given = not isinstance(problem, InverseProblem)
+    fields = () if is_given else fields_of(problem, quantities_of(problem))
+    plan = Plan(kernel, warmup, 1, fields=fields)
+    run = fingerprint(problem, plan, seed)
+    store = CheckpointStore(folder, run).claim(is_resuming=True)
+    states = [store.load(chain, plan) for chain in store.chains()]
+    chains = cut_to_one_length([gather(plan, state) for state in states])
+    return Run(chains, 0.0, True, kernel.standards)
+
+
+def _next_goal(
+    kernel: Kernel, quantities: Sequence[Quantity], chains: Sequence[ChainResult]
+) -> int | None:
+    """How many draws chains are to have next, interrupted or not; None if the verdict is good."""
+    least, most = (extreme(chain.num_draws for chain in chains) for extreme in (min, max))
+    goal = FIRST_GOAL
+    while goal < least:
+        goal += goal // 2
+    if least < most or least < goal:  # taken up from disk
+        return goal if least < goal else goal + goal // 2
+    from invlift.posterior import Posterior  # of all that is imported here, half the time
+
+    posterior = Posterior(cut_to_one_length(list(chains)), quantities, standards=kernel.standards)
+    return None if posterior.verdict().is_converged else goal + goal // 2
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that decide the draws."""
+    names = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
+    found = {name: importlib.metadata.version(name) for name in names}
+    return found | {"python": platform.python_version()}
+
+
+def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Choice:
+    """What is chosen for a problem before a kernel draws from it; nothing for a target."""
+    if not isinstance(problem, InverseProblem):
+        return Choice(None)
+    if kernel.target_kind == "manifold":
+        return choose(problem)
+    return Choice(typical_scale(merged(problem)))
+
+
+def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = None) -> Target:
+    """The target of a problem that a kernel walks on, in the coordinates that suit the data.
+
+    By a choice, or by what :func:`choice_of` finds.  A target is itself.
+    """
+    is_given = not isinstance(problem, InverseProblem)
+    is_on_manifold = isinstance(problem, ManifoldTarget) if is_given else problem.noise.is_exact
+    if is_on_manifold and kernel.target_kind != "manifold":
+        why = "for a density on a manifold" if is_given else "as the readings are exact"
+        others = "one of those that begin with constrained"
+        remedy = f"take chmc, or {others if is_given else 'give the readings some noise'}"
+        found = f"one on a {kernel.target_kind}"
+        raise InputError("kernel", f"a constrained sampler, {why}", found, remedy)
+    if is_given:
+        return problem
+    if not problem.noise.is_transformed and kernel.target_kind != "density":
+        expected = "a sampler on a density, as the noise has a loglikelihood and no transform"
+        raise InputError("kernel", expected, f"one on a {kernel.target_kind}", "take rwm, say")
+    choice = choice_of(problem, kernel) if choice is None else choice
+    if choice.scale is not None:
+        problem = with_scale_coordinate(problem, choice.scale)
+    problem = merged(problem)
+    if choice.lift is not None:
+        problem = partly_lifted_problem(problem, choice.lift, choice.condensed(problem))
+    return TARGETS[kernel.target_kind](problem)
+
+
+def find_kernel(kernel: str | Kernel) -> Kernel:
+    """A kernel by its name, with the defaults of its options, or the kernel itself."""
+    if isinstance(kernel, Kernel):
+        if type(kernel) in KERNELS.values():
+            check_options(table_of_dataclass(type(kernel)), **vars(kernel))
+        return kernel
+    if kernel not in KERNELS:
+        raise InputError("kernel", f"one of {', '.join(KERNELS)}", f"{kernel!r}", "choose one")
+    return KERNELS[kernel]()

@@ -1,0 +1,103 @@
+"""Targets that record scalars alone, for commands that keep no fields."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.app.runs.quantities import mesh_of, quantities_of
+from invlift.posterior.names import NOISE_SCORE, PREDICTED
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.problem import InverseProblem
+from invlift.programs.pytrees import Module, static
+from invlift.targets import Described, Target
+
+
+def names_of_fields(problem: InverseProblem | ManifoldProblem) -> tuple[str, ...]:
+    """Names of the fields among the draws of a problem."""
+    found = quantities_of(problem) if isinstance(problem, InverseProblem) else ()
+    return tuple(each.name for each in found if each.place and not each.is_derived)
+
+
+class Scalars(Module):
+    """A target of any kind that records scalars alone: the same for all methods, and little of it.
+
+    Of a field its mean and standard deviation over the coefficients, as in Au, Graham & Thiery
+    (2023), section 6; parameters, and what is unknown about noise and prior, as they are.
+    """
+
+    target: Target
+    fields: tuple[str, ...] = static()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "target":  # not set yet
+            raise AttributeError(name)
+        return getattr(self.target, name)
+
+    def describe(self, where) -> Described:
+        """Scalars and short vectors by name, and no moments."""
+        return self.kept(where, self.target.describe(where)[0]), {}
+
+    def kept(self, where, recorded: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        """What is recorded of all that the target describes."""
+        not_kept = (PREDICTED, NOISE_SCORE, *self.fields)
+        found = {name: values for name, values in recorded.items() if name not in not_kept}
+        for name in self.fields:
+            mean, deviation = jnp.mean(recorded[name]), jnp.std(recorded[name])
+            found |= {f"{name}_field_mean": mean, f"{name}_field_std": deviation}
+        return found
+
+
+#: What depends on data and unknowns alike.
+LOG_LIKELIHOOD = "log_likelihood"
+#: Entries of a vector that are looked at.
+NUM_ENTRIES = 5
+
+
+class RankedScalars(Scalars):
+    """A target that records what truths are ranked by.
+
+    Of a vector some entries; and the log likelihood, which depends on the data as well: without
+    such a quantity draws of the prior would pass (Modrak et al. 2023, arXiv:2211.02383).
+    """
+
+    #: Entries, (k,) int, by vector.
+    places: dict[str, jax.Array]
+
+    def kept(self, where, recorded: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        """What is recorded of all that the target describes."""
+        problem = self.target.problem.whole
+        zeta, _ = problem.split(self.target.unknowns(where))
+        log = problem.noise.loglikelihood(recorded[PREDICTED], zeta, problem.observed)
+        entries = {name: jnp.ravel(recorded[name])[at] for name, at in self.places.items()}
+        return super().kept(where, recorded) | entries | {LOG_LIKELIHOOD: log}
+
+
+def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, int]]:
+    """Unknown entries, at most 5 of each vector that is drawn, chosen by a seed.
+
+    By name of the vector numbers of entries by their names: of a field by where they are.
+    """
+    fields = {each.name: each for each in quantities_of(problem) if each.place}
+    mesh, found = mesh_of(problem.prior), {}
+    for vector, shape in problem.shapes_of_draws().items():
+        if not shape or vector in (PREDICTED, NOISE_SCORE):
+            continue
+        part = getattr(problem.prior, "parts", {}).get(vector, problem.prior)
+        unknown = np.arange(math.prod(shape))
+        if vector in fields and hasattr(part, "is_known"):
+            unknown = np.flatnonzero(~np.asarray(part.is_known))
+        size, rng = min(len(unknown), NUM_ENTRIES), np.random.default_rng(seed)
+        chosen = np.sort(rng.choice(unknown, size, replace=False))
+        names = [f"{vector}[{place}]" for place in chosen]
+        if vector in fields:
+            is_nodal = fields[vector].place == "node"
+            points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
+            texts = (", ".join(f"{x:.3g}" for x in points[place] + 0.0) for place in chosen)
+            names = [f"{vector}({text})" for text in texts]
+        found[vector] = dict(zip(names, chosen.tolist(), strict=True))
+    return found

@@ -1,0 +1,382 @@
+"""The search for a start of a chain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.models.named_readings import labels_of
+from invlift.problems.choice.merged import MergedProblem
+from invlift.problems.laplace_approximation import LaplaceApproximation, find_mode
+from invlift.problems.problem import InverseProblem
+from invlift.problems.starts import initial_point
+from invlift.programs.compilation import program
+from invlift.samplers.chains.programs import evaluate_state
+from invlift.samplers.constrained.landing import (
+    check_independent,
+    distance_from_manifold,
+    onto_manifold,
+)
+from invlift.samplers.constrained.likely_starts import likely_position
+from invlift.samplers.kernels.base import Kernel
+
+#: What searches are at, with the number of the chain: for displays, so that no other log has it.
+PHASES = logging.getLogger(f"{__name__}.phases")
+PHASES.setLevel(logging.INFO)
+PHASES.propagate = False
+
+#: Prior draws tried for a chain until there are enough at which all is finite.
+MAX_STARTS = 20
+#: Starts that are compared.  With more unknowns than FEW_UNKNOWNS, where one may take seconds, the
+#: first NUM_AGREEING are enough if no start's mode outweighs another's, and the first alone if its
+#: mode is as likely as that of data which the prior itself has made.
+NUM_CANDIDATES, NUM_AGREEING, FEW_UNKNOWNS = 12, 3, 100
+#: By how much the log mass of a mode falls short of another's that outweighs it.
+NEGLIGIBLE = np.log(100.0)
+#: Standard deviations of the noise by which a start may miss the readings.
+MAX_MISFIT = 10.0
+#: Most that a start which was moved onto a manifold may be away from it, and random directions by
+#: which the sensitivity of the readings is then estimated, to a fifth of it.
+CLOSE_ENOUGH, NUM_DIRECTIONS = 1e-9, 16
+
+
+#: Prior draws for which readings must be alike to be so for all.
+NUM_ALIKE = 3
+
+
+class Fit(NamedTuple):
+    """How the mode near a start explains the readings as they are, (d,) each.
+
+    Attributes
+    ----------
+    predicted : (d,)
+    eta : (d,)
+        Noise variables that are left, standard normal before the data.
+    sigma : (d,)
+        Scales of the noise.
+    sd : (d,)
+        By how much each reading changes with its noise variable, in its unit.
+    white : (m,)
+        Where the mode is.
+    """
+
+    predicted: np.ndarray
+    eta: np.ndarray
+    sigma: np.ndarray
+    sd: np.ndarray
+    white: np.ndarray
+
+
+class Start(NamedTuple):
+    """Where a chain starts: a position, (target.dimension,), and what is known of it, (d,) each.
+
+    The misfit is how far the readings are from the predictions there, in standard deviations of the
+    noise; zero if the noise has unknown parameters: its scale grows with what does not fit. The
+    sensitivity is how far each reading moves with the field in standard deviations of its noise:
+    one standard deviation of the prior's, at the mode nearby.  The fit is that of this mode, None
+    where none was looked for.
+    """
+
+    position: np.ndarray
+    misfit: np.ndarray
+    sensitivity: np.ndarray
+    fit: Fit | None = None
+
+
+def find_start(
+    kernel: Kernel,
+    target,
+    seed: int,
+    chain: int,
+    evaluate_fn: Callable = evaluate_state,
+    *,
+    approximation: LaplaceApproximation | None = None,
+) -> Start:
+    """A start for a chain: :func:`~invlift.problems.starts.initial_position` of a prior draw.
+
+    With an approximation of the posterior, a draw of that.
+
+    Of several such draws with a finite density, as ``evaluate_fn`` finds it, the first is taken
+    whose mode holds no less than a hundredth of the posterior probability of any other's
+    (:func:`~invlift.problems.laplace_approximation.find_mode`): a draw leads to the nearest mode,
+    which may hold next to nothing, and no chain would leave it.  Where several modes hold some,
+    draws still decide between them, so that chains that start in different ones show it.  With few
+    unknowns the density at the draw itself is also to be no less than a hundredth of the highest:
+    from far above the noise's scale a chain may still come to another mode than the nearest.
+    With many unknowns and known noise a first mode at which |w|^2 + |eta|^2 is no more than d is
+    taken at once: of data that the prior has made it is chi-squared with d degrees of freedom in a
+    linear problem, so that hardly another mode can outweigh it.
+
+    For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
+    first draw of that form that the shortest moves lead onto the manifold, to where readings are
+    missed by ten standard deviations of the noise at most; if there is none, that of the smallest
+    misfit.
+
+    An InputError if none of 20 draws has a finite density, or leads onto the manifold; with the
+    readings that follow from others, if that is why.
+    """
+    problem = target.problem.searched
+    draws = _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation)
+    has_modes = problem.lifted().is_dense
+    start = (_of_a_likely_mode if has_modes else _of_a_small_misfit)(problem, draws)
+    if start is None:
+        raise _no_start(problem, seed, chain)
+    return start
+
+
+class _Draw(NamedTuple):
+    """A lifted point with its log density, zero where draws are not compared by it, its position
+    on the target and its misfit.
+    """
+
+    lifted: np.ndarray
+    logdensity: float
+    position: np.ndarray
+    misfit: np.ndarray
+
+
+def _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation) -> Iterator[_Draw]:
+    """Those draws at which all is finite."""
+    problem = target.problem.searched
+    own = problem.lifted()
+    is_drawn = own.is_dense or approximation is not None
+    for attempt in range(MAX_STARTS):
+        PHASES.info("looking at start %d", attempt + 1, extra={"chain": chain})
+        if is_drawn:
+            lifted, logdensity = _lifted_draw(problem, approximation, seed, chain, attempt)
+        else:
+            lifted, logdensity = _landed(own, seed, chain, attempt), 0.0
+        lifted, position = np.asarray(lifted), np.asarray(from_lifted(target, lifted))
+        state = evaluate_fn(kernel, target, position)
+        if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
+            misfit = np.abs(lifted[problem.num_unknowns :])
+            if problem.noise.num_parameters:
+                misfit = np.zeros_like(misfit)
+            yield _Draw(lifted, float(logdensity), position, misfit)
+
+
+def _of_a_small_misfit(problem: InverseProblem, draws: Iterator[_Draw]) -> Start | None:
+    """The first that misses no reading by much, or the one that misses them least."""
+    starts = []
+    for draw in draws:
+        sensitivity = np.asarray(_estimated_sensitivity(problem, draw.lifted))
+        starts.append(Start(draw.position, draw.misfit, sensitivity))
+        if np.max(draw.misfit) <= MAX_MISFIT:
+            return starts[-1]
+    return min(starts, key=lambda start: np.max(start.misfit), default=None)
+
+
+def _of_a_likely_mode(problem: InverseProblem, draws: Iterator[_Draw]) -> Start | None:
+    """The first near a mode that no other one's outweighs; with few unknowns of those that are not
+    far less likely than others.
+    """
+    starts, masses, logdensities = [], [], []
+    has_many = problem.num_unknowns > FEW_UNKNOWNS
+    for draw in draws:
+        looked = map(np.asarray, _look_at_mode(problem, draw.lifted))
+        log_mass, norm, sensitivity, *fit = looked
+        starts.append(Start(draw.position, draw.misfit, sensitivity, Fit(*fit)))
+        masses.append(np.nan_to_num(log_mass, nan=-np.inf))
+        logdensities.append(0.0 if has_many else np.nan_to_num(draw.logdensity, nan=-np.inf))
+        is_agreed = len(masses) == NUM_AGREEING and min(masses) >= max(masses) - NEGLIGIBLE
+        is_expected = not problem.noise.num_parameters and norm <= problem.num_observations
+        is_enough = is_agreed or (len(masses) == 1 and is_expected)
+        if len(masses) == NUM_CANDIDATES or (has_many and is_enough):
+            break
+    likely = _not_outweighed(range(len(starts)), masses)
+    return next((starts[index] for index in _not_outweighed(likely, logdensities)), None)
+
+
+def _not_outweighed(indices: Iterable[int], logs: Sequence[float]) -> list[int]:
+    """Those whose log probability is not less than a hundredth of another's."""
+    least = max((logs[index] for index in indices), default=0.0) - NEGLIGIBLE
+    return [index for index in indices if logs[index] >= least]
+
+
+def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
+    """Why there is no start; constraints that follow from others are an error of their own."""
+    where, own = f"chain {chain}, start", problem.lifted()
+    _check_signs(problem, where)
+    _check_repeated(problem, where, seed)
+    if not own.is_dense:
+        _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
+        position = onto_manifold(own, rough)
+        check_independent(own, position, names_of_constraints(own))
+        miss = np.asarray(_miss(own, position))
+        if np.isfinite(miss).all():
+            worst = int(np.argmax(np.abs(miss)))
+            return InputError(
+                where,
+                "a draw from which all readings are reached",
+                f"none of {MAX_STARTS}: the one of {name_of_reading(problem, worst)}, "
+                f"{problem.observed[worst]:g}, is missed by {abs(miss[worst]):.3g}",
+                "correct the readings, or the model or its noise, which may not reach them",
+            )
+    return InputError(
+        where,
+        "a prior draw at which the forward map is finite",
+        f"none in {MAX_STARTS} draws",
+        "check the prior (a smaller std), the noise scale and the forward map (its source, say)",
+    )
+
+
+def name_of_reading(problem: InverseProblem, index: int) -> str:
+    """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
+    if isinstance(problem, MergedProblem):
+        return name_of_reading(problem.asked, int(problem.rows[index]))
+    if problem.whole is not problem:
+        return f"combination {index} of the readings"
+    if labels := labels_of(problem.model.readings):
+        return labels[index]
+    labels = getattr(problem.model.sensors, "labels", None)
+    if labels is not None:
+        return f"sensor {labels[index]}"
+    return f"sensor {index}" if problem.model.solutions else f"reading {index}"
+
+
+def _check_signs(problem: InverseProblem, where: str) -> None:
+    """Refuse readings of a sign that relative noise cannot give to what the prior predicts."""
+    predicted = problem.model(problem.prior.transform(np.zeros(problem.prior.num_white)))
+    readings = np.asarray(problem.observed)
+    wrong = np.flatnonzero(np.asarray(predicted) * readings <= 0.0)
+    if problem.noise.relative and wrong.size:
+        first, name = wrong[0], name_of_reading(problem, wrong[0])
+        expected = "readings with the signs of the predictions, as the noise is relative"
+        found = f"{wrong.size} of {readings.size} without it, {name} the first: "
+        found += f"{readings[first]:g} where {predicted[first]:g} is predicted"
+        remedy = "correct or leave out the readings, or take additive noise (relative = false)"
+        raise InputError(where, expected, found, remedy)
+
+
+def _check_repeated(problem: InverseProblem, where: str, seed: int) -> None:
+    """Refuse readings that are alike for any unknowns but differ by far more than their noise."""
+    rng, noise = np.random.default_rng(seed), problem.noise
+    theta = [rng.standard_normal(problem.num_unknowns) for _ in range(NUM_ALIKE)]
+    predicted = np.stack([np.asarray(_predicted(problem, each)) for each in theta])
+    readings = np.asarray(problem.observed)
+    sigma = np.asarray(noise.sigma(jnp.zeros(noise.num_parameters)))
+    sigma = np.broadcast_to(sigma, readings.shape) * (np.abs(readings) if noise.relative else 1.0)
+    order = np.lexsort(predicted)
+    for one, other in pairwise(order):
+        is_alike = np.array_equal(predicted[:, one], predicted[:, other])
+        apart = abs(readings[one] - readings[other])
+        if is_alike and apart > MAX_MISFIT * (sigma[one] + sigma[other]):
+            names = [name_of_reading(problem, index) for index in sorted((one, other))]
+            values = [f"{readings[index]:g}" for index in sorted((one, other))]
+            expected = f"readings that differ by their noise alone of {' and '.join(names)}, which "
+            expected += "are predicted alike"
+            remedy = "correct one, or give them more noise"
+            raise InputError(where, expected, " and ".join(values), remedy)
+
+
+def _landed(own, seed, chain, attempt) -> np.ndarray:
+    """Likely point on the lifted manifold near a draw, with its noise parameters; NaN without one.
+
+    What :func:`~invlift.problems.starts.initial_position` finds of the general form.
+    """
+    if own.problem.noise.num_parameters:
+        own = replace(own, holds_noise=True)
+    drawn, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, attempt))
+    position = onto_manifold(own, rough)
+    if not distance_from_manifold(own, position) <= CLOSE_ENOUGH:
+        return np.full(position.size, np.nan)
+    return _to_lifted(own, likely_position(own, position, drawn))
+
+
+def names_of_constraints(target) -> list[str]:
+    """Of the readings, if they have names and the target is that of a problem."""
+    model = getattr(getattr(target, "problem", None), "model", None)
+    return labels_of(getattr(model, "readings", ()))
+
+
+# Programs -----------------------------------------------------------------------------------------
+# Of the problem, which all its targets share.  Nothing is left to NumPy, which would take over in a
+# process that has been sent the target and does not sum in the same order.
+
+
+def start_key(seed, chain, attempt):
+    """Key of the random numbers of a start."""
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
+    return jax.random.fold_in(key, attempt)
+
+
+@program
+def _miss(own, position):
+    """Predictions less the noise-free readings that the data would mean, (d,)."""
+    problem = own.problem
+    theta, eta = jnp.split(own.to_lifted(position), [problem.num_unknowns])
+    meant = problem.observed
+    if not problem.noise.is_exact:
+        meant = problem.noise.predicted(meant, problem.split(theta)[0], eta)
+    return problem.predict(theta) - meant
+
+
+@program
+def _predicted(problem: InverseProblem, theta):
+    return problem.predict(theta)
+
+
+@program
+def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
+    """A draw from the prior moved onto the data, lifted, and its log density; or one of an
+    approximation, all of which are as good.
+    """
+    key, lifted = start_key(seed, chain, attempt), LiftedPosterior(problem)
+    if approximation is not None:
+        white = jax.random.normal(key, (problem.num_unknowns,))
+        return lifted.lift(approximation.colour(white)), jnp.zeros(())
+    position, by_white = initial_point(problem, key)
+    gram = lifted.jacobian(position, by_white).inner()
+    return position, lifted.logdensity(position, gram) - 0.5 * position @ position
+
+
+@program
+def from_lifted(target, lifted):
+    """Position of a target, (target.dimension,), from a point on the lifted manifold."""
+    return target.from_lifted(lifted)
+
+
+@program
+def _look_at_mode(problem: InverseProblem, lifted):
+    """Log mass, |w|^2 + |eta|^2, sensitivity of readings and what `Fit` holds at the mode near a
+    lifted point.
+    """
+    mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
+    whole = problem.whole
+    predicted = whole.predict(jnp.concatenate([mode.zeta, mode.white]))
+    eta, slope = whole.noise_variables(predicted, mode.zeta)
+    sigma = jnp.broadcast_to(whole.noise.sigma(mode.zeta), eta.shape)
+    norm = mode.white @ mode.white + mode.eta @ mode.eta
+    fit = Fit(predicted, eta, sigma, jnp.abs(1.0 / slope), mode.white)
+    return mode.log_mass, norm, jnp.linalg.norm(mode.by_white, axis=1), *fit
+
+
+@program
+def _drawn_and_rough(own, seed, chain, attempt):
+    """A standard normal draw, and a position near it from which the manifold is reached."""
+    drawn = jax.random.normal(start_key(seed, chain, attempt), (own.dimension,))
+    return drawn, own.rough_position(drawn)
+
+
+@program
+def _to_lifted(own, position):
+    return own.to_lifted(position)
+
+
+@program
+def _estimated_sensitivity(problem: InverseProblem, lifted):
+    """The sensitivity as a standard deviation over random directions, without derivatives."""
+    zeta, white = problem.split(lifted[: problem.num_unknowns])
+    predicted, push = jax.linearize(lambda w: problem.predict(jnp.concatenate([zeta, w])), white)
+    directions = jax.random.normal(jax.random.key(0), (NUM_DIRECTIONS, white.size))
+    _, slope = problem.noise_variables(predicted, zeta)
+    return jnp.sqrt(jnp.mean((slope * jax.vmap(push)(directions)) ** 2, axis=0))

@@ -1,0 +1,242 @@
+"""Where chains start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.app.runs.start_search import (
+    MAX_MISFIT,
+    Start,
+    find_start,
+    from_lifted,
+    name_of_reading,
+    names_of_constraints,
+    start_key,
+)
+from invlift.errors import InputError, as_numbers
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted_form import Lifted
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.problems.choice.lift_choice import Choice
+from invlift.problems.laplace_approximation import (
+    LaplaceApproximation,
+    find_noise,
+    laplace_approximation,
+)
+from invlift.problems.problem import InverseProblem
+from invlift.programs.compilation import program
+from invlift.programs.pytrees import Module, aside, static
+from invlift.samplers.chains.programs import evaluate_state
+from invlift.samplers.constrained.landing import (
+    check_independent,
+    distance_from_manifold,
+    onto_manifold,
+)
+from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
+from invlift.samplers.kernels.base import Kernel
+from invlift.targets import ConstrainedTarget, Target
+
+logger = logging.getLogger(__name__)
+
+
+# Of all chains: ``starts[chain]`` is a position, which is found where the chain runs --------------
+
+
+class Starts(Module):
+    """Starts on the posterior of a problem, found by :func:`find_start`.
+
+    That of the first chain may be known, and by what choice the target was made: they were found
+    when the problem was looked over.
+    """
+
+    #: They are lifted, and so on the manifold.
+    is_exact: ClassVar[bool] = True
+
+    kernel: Kernel
+    target: Lifted | OrdinaryPosterior
+    seed: int = static()
+    num_chains: int = static()
+    approximation: LaplaceApproximation | None = None
+    first: Start | None = None
+    choice: Choice | None = aside()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension of the target."""
+        return self.num_chains, self.target.dimension
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Start of a chain; a warning is logged if it does not reproduce the readings."""
+        is_known = chain == 0 and self.first is not None
+        position, misfit, *_ = self.first if is_known else self.find(chain)
+        if (most := misfit.max(initial=0.0)) > MAX_MISFIT:  # said before hours are spent on it
+            worst = name_of_reading(self.target.problem.searched, int(misfit.argmax()))
+            logger.warning(
+                f"chain {chain} starts from values that miss the readings by up to {most:.3g} "
+                f"standard deviations of the noise, of {worst}: they may contradict each other or "
+                "the model (a boundary or initial value, a unit, too small a noise)"
+            )
+        return np.asarray(position)
+
+    def find(self, chain: int, evaluate_fn: Callable = evaluate_state) -> Start:
+        """Search for the start of a chain: see :func:`find_start`."""
+        return find_start(
+            self.kernel,
+            self.target,
+            self.seed,
+            chain,
+            evaluate_fn,
+            approximation=self.approximation,
+        )
+
+
+class GivenStarts(Module):
+    """Starts from given unknowns, with the noise parameters that are most probable there.
+
+    ``white``, (num_chains, m), are standard normal variables that the prior transforms into them.
+    """
+
+    is_exact: ClassVar[bool] = True
+
+    target: Lifted | OrdinaryPosterior
+    white: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension of the target."""
+        return len(self.white), self.target.dimension
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Start of a chain; an InputError if the model is not finite there."""
+        lifted = lifted_above(self.target.problem.searched, self.white[chain])
+        if not np.all(np.isfinite(lifted)):
+            where, expected = f"starts, row {chain}", "unknowns at which the forward map is finite"
+            raise InputError(where, expected, "readings that are not", "give another start")
+        return np.asarray(from_lifted(self.target, lifted))
+
+
+class RoughStarts(Module):
+    """Starts on a user's target: positions, (num_chains, Q), moved onto its manifold if any."""
+
+    kernel: Kernel
+    target: ConstrainedTarget
+    positions: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension of the target."""
+        return self.positions.shape
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Start of a chain; an InputError if constraints follow from others there, or no way onto
+        the manifold is found.
+        """
+        rough = np.asarray(self.positions[chain])
+        if self.kernel.target_kind != "manifold":
+            return rough
+        position = onto_manifold(self.target, rough)
+        # Also where it is there: rounding may hide that constraints follow from others until no
+        # step finds back.
+        check_independent(self.target, position, names_of_constraints(self.target))
+        distance = distance_from_manifold(self.target, position)
+        if not distance <= POSITION_TOLERANCE:
+            raise InputError(
+                f"chain {chain}, start",
+                "values from which the manifold is reached",
+                "a constraint or derivatives that are not finite on the way there"
+                if np.isnan(distance)
+                else f"no way to less than about {distance:.2g} from it",
+                "give starts that are closer to it, and see that all constraints can hold at once "
+                "and be differentiated there",
+            )
+        return position
+
+
+def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
+    """Starts that are draws of the posterior's Laplace approximation."""
+    return Starts(kernel, target, seed, num_chains, laplace_approximation(target.problem.searched))
+
+
+def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:
+    """Starts on a target of a user's: its own random ones, or standard normal ones."""
+    positions = [_random_position(target, seed, chain) for chain in range(num_chains)]
+    return RoughStarts(kernel, target, np.stack(positions))
+
+
+#: What chains on a problem can start from, by name.
+STARTS = {"prior": Starts, "laplace": laplace_starts}
+
+
+def chosen_starts(
+    problem: InverseProblem | ConstrainedTarget,
+    starts: str | np.ndarray | Mapping | Starts | RoughStarts,
+    num_chains: int,
+) -> Callable[[Kernel, Target, int], Starts | GivenStarts | RoughStarts]:
+    """What makes the starts of a kernel on a target with a seed, as :func:`sample` is told to.
+
+    Starts of which some have been found are taken as they are.  An InputError if there are none of
+    that name, or not one row for each chain.
+    """
+    if isinstance(starts, Starts | RoughStarts):
+        return lambda kernel, target, seed: starts
+    is_problem = isinstance(problem, InverseProblem)
+    size = problem.prior.num_white if is_problem else getattr(problem, "dimension", None)
+    names = STARTS if is_problem else {} if size is None else {"prior": random_starts}
+    expected = f"an array ({num_chains}, {'Q' if size is None else size}), a row for each chain"
+    expected = f"one of {', '.join(names)}, or {expected}" if names else expected
+    if isinstance(starts, str):
+        if starts not in names:
+            raise InputError("starts", expected, f"{starts!r}"[:80], "choose one")
+        if starts == "laplace" and problem.noise.is_exact:
+            expected = '"prior" or an array, as exact readings have no Laplace approximation'
+            raise InputError("starts", expected, f"{starts!r}", "choose one")
+        return lambda kernel, target, seed: names[starts](kernel, target, seed, num_chains)
+    if isinstance(starts, Mapping):
+        starts = _positions_of(problem, starts, num_chains)
+    given = as_numbers("starts", starts, expected)
+    if given.ndim != 2 or len(given) != num_chains or size not in (None, given.shape[1]):
+        raise InputError("starts", expected, f"shape {given.shape}", "give one for each chain")
+    # With exact readings unknowns are not lifted, but moved to where these are reproduced.
+    if is_problem and not problem.noise.is_exact:
+        return lambda kernel, target, seed: GivenStarts(target, given)
+    return lambda kernel, target, seed: RoughStarts(kernel, target, given)
+
+
+def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
+    """Positions, (num_chains, Q), or standard normal variables, of arrays by name."""
+    named = problem.prior if isinstance(problem, InverseProblem) else problem
+    shapes = {name: (num_chains, *shape) for name, shape in getattr(named, "shapes", ())}
+    found = {name: np.shape(value) for name, value in starts.items()}
+    if found != shapes:
+        expected = f"arrays {shapes}" if shapes else "an array of standard normal variables"
+        raise InputError("starts", expected, f"{found}", "give one of each for each chain")
+    arrays = {
+        name: as_numbers(f"starts, {name}", value, f"an array {shapes[name]}")
+        for name, value in starts.items()
+    }
+    if named is problem:
+        return problem.position(arrays)
+    chains = ({name: x[chain] for name, x in arrays.items()} for chain in range(num_chains))
+    return np.stack([named.whiten(each) for each in chains])
+
+
+@program
+def lifted_above(problem: InverseProblem, white):
+    """The lifted point above standard normal variables, (m,), at the most probable noise."""
+    zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
+    return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
+
+
+@program
+def _random_position(target, seed, chain):
+    """The target's own random position, or a standard normal one."""
+    key = start_key(seed, chain, 0)
+    if hasattr(target, "random_position"):
+        return target.random_position(key)
+    return jax.random.normal(key, (target.dimension,))

@@ -1,0 +1,1 @@
+"""What takes many runs: calibration, comparison, simulation."""

@@ -1,0 +1,69 @@
+"""The table of a calibration: a row for each simulation, each known by a checksum to be whole."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from invlift.files.atomic import replace_on_success
+from invlift.posterior.statistics.calibration import Simulation
+
+CHECKSUM = "checksum"
+#: Digits of a checksum.
+_NUM_DIGITS = 16
+
+
+def write_simulations(
+    path: Path, simulations: Iterable[Simulation], identity: Mapping[str, Any]
+) -> None:
+    """Write a row for each simulation, in order: what it found, the ranks, and a checksum.
+
+    The checksum is also of the identity of the calibration, whose ``names`` are the quantities that
+    are ranked.
+    """
+    own, names, settings = _own_columns(), identity["names"], json.dumps(identity)
+    table = pd.DataFrame([vars(each) | each.ranks for each in simulations], columns=[*own, *names])
+    types = dict.fromkeys(names, "Int64")
+    text = table.astype(types).set_index("simulation").sort_index().to_csv(lineterminator="\n")
+    header, *rows = text.splitlines()
+    lines = [f"{header},{CHECKSUM}", *(f"{row},{_checksum(row, settings)}" for row in rows)]
+    with replace_on_success(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read_simulations(path: Path, identity: Mapping[str, Any]) -> tuple[list[Simulation], int]:
+    """Simulations of such a table, to the bit, and the number of rows that are not as written.
+
+    Of these nothing is taken: they are cut off, changed, or of another calibration.
+    """
+    own, names, settings = _own_columns(), identity["names"], json.dumps(identity)
+    types = {"simulation": int, "outcome": str, "num_draws": int}
+    lines, simulations = path.read_text("utf-8", "replace").splitlines()[1:], []
+    for line in lines:
+        row, _, checksum = line.rpartition(",")
+        if checksum != _checksum(row, settings):
+            continue
+        texts = next(csv.reader([row]))
+        found = {
+            name: types.get(name, float)(text or "nan")
+            for name, text in zip(own, texts, strict=False)
+        }
+        ranks = zip(names, texts[len(own) :], strict=True)
+        found["ranks"] = {name: int(rank) for name, rank in ranks if rank}
+        simulations.append(Simulation(**found))
+    return simulations, len(lines) - len(simulations)
+
+
+def _own_columns() -> list[str]:
+    return [each.name for each in fields(Simulation) if each.name != "ranks"]
+
+
+def _checksum(row: str, settings: str) -> str:
+    return hashlib.sha256((settings + row).encode()).hexdigest()[:_NUM_DIGITS]

@@ -1,0 +1,128 @@
+"""Several samplers on one posterior, with the same chains and the same time for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from invlift.app.field_problem import AnyProblem, plain
+from invlift.app.problem.run_tables import SamplerTable
+from invlift.app.problem.table_errors import check_options
+from invlift.app.runs.progress import comparison_display, if_watched
+from invlift.app.runs.sampling import find_kernel, target_of
+from invlift.app.runs.scalars import Scalars, names_of_fields
+from invlift.app.runs.starts import chosen_starts
+from invlift.errors import InputError
+from invlift.posterior.statistics.comparison import Efficiency, efficiency
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.problem import InverseProblem
+from invlift.programs.precision import require_float64
+from invlift.samplers.chains.chain import Progress
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.workers import single_threaded_blas
+from invlift.samplers.kernels.base import Kernel
+from invlift.targets import Target
+
+#: NUTS in the coordinates of NumPyro's own samplers, for its models.
+NUMPYRO_NUTS = "numpyro-nuts"
+#: The note of a method that was stopped.
+INTERRUPTED = "stopped before its time was over"
+#: Draws a chain makes at most, whatever its time.
+MAX_DRAWS = 1_000_000
+
+
+def compare(
+    problem: AnyProblem,
+    methods: Iterable[str] | Mapping[str, str | Kernel],
+    *,
+    seconds: float = 60.0,
+    chains: int = 4,
+    warmup: int = 200,
+    seed: int = 0,
+    on_progress: Callable[[str, Progress], None] | None = None,
+) -> Iterator[Efficiency]:
+    """Run samplers on one posterior, one after the other.
+
+    Each has the same problem and forward map, the same number of chains and the same time, in which
+    compilation and the search for starts do not count.  Warm-up ends after as many iterations as
+    asked for, or half of the time.
+
+    Parameters
+    ----------
+    methods : names, or mapping of str to name or Kernel
+        A mapping says what each is called, ``{"hmc, dense": HMC(metric="dense")}`` for example.
+        For a NumPyro model also "numpyro-nuts": NUTS in the coordinates of NumPyro's samplers.
+    seconds : float
+        Time of each chain.
+    chains, warmup, seed : int
+        See :func:`~invlift.app.runs.sampling.sample`.
+    on_progress : callable
+        Told of every block of iterations: the method's name and the news.  By default there is a
+        bar for each method in notebooks and on terminals.
+
+    Yields
+    ------
+    Efficiency
+        As soon as a method is done.  After Ctrl-C the one that was under way is the last.
+
+    Raises
+    ------
+    InputError
+        If a method is unknown, or an argument out of range.  What keeps a single method from
+        sampling is the ``note`` of its row.
+    """
+    problem = plain(problem)
+    named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
+    samplers = {name: _sampler(problem, method) for name, method in named.items()}
+    check_options(SamplerTable, chains=chains, warmup=warmup, seed=seed)
+    check_options(SamplerTable, "seconds", budget=seconds)
+    require_float64()
+    rows = partial(_rows, problem, samplers, seconds, chains, warmup, seed)
+    return rows(on_progress) if on_progress else _shown(rows, list(samplers))
+
+
+def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
+    with if_watched(comparison_display, methods) as on_progress:
+        yield from rows(on_progress)
+
+
+def _sampler(
+    problem: InverseProblem | ManifoldProblem, method: str | Kernel
+) -> tuple[Kernel, Callable[[], Target]]:
+    """The kernel of a method, and what makes its target."""
+    if method == NUMPYRO_NUTS:
+        # What only this method needs takes a second to import.
+        from invlift.problems.numpyro.numpyro_density import UnconstrainedDensity
+        from invlift.problems.numpyro.numpyro_problem import NumPyroProblem
+
+        if not isinstance(problem, NumPyroProblem):
+            expected = f"a NumPyro model, for {NUMPYRO_NUTS}"
+            raise InputError("methods", expected, "another problem", "take nuts")
+        return find_kernel("nuts"), partial(UnconstrainedDensity, problem)
+    kernel = find_kernel(method)
+    return kernel, partial(target_of, problem, kernel)
+
+
+def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
+    fields = names_of_fields(problem)
+    for name, (kernel, make_target) in samplers.items():
+        plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
+        try:
+            target = make_target()
+            with single_threaded_blas():
+                starts = chosen_starts(problem, "prior", chains)(kernel, target, seed)
+                recorder = Scalars(target, fields)
+                tell = partial(on_progress, name)
+                run = run_chains(recorder, plan, starts, seed, on_progress=tell)
+        except InputError as error:
+            yield Efficiency(name, note=str(error))
+            continue
+        try:
+            found, is_last = efficiency(name, run.chains, run.standards), run.is_interrupted
+        except KeyboardInterrupt:  # many draws take a while, and are not to be lost
+            found, is_last = efficiency(name, run.chains, run.standards), True
+        yield replace(found, note=INTERRUPTED) if run.is_interrupted else found
+        if is_last:
+            return

@@ -1,0 +1,70 @@
+"""The record of a comparison: methods that are done, known by a checksum to be as written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from invlift.app.field_problem import AnyProblem, plain
+from invlift.errors import InputError
+from invlift.posterior.output.files import as_json, write_json
+from invlift.posterior.statistics.comparison import Efficiency
+from invlift.programs.digest import digest
+
+RECORD = "comparison.json"
+
+
+def identity_of(problem: AnyProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the methods of one comparison have in common, as JSON keeps it."""
+    return {**settings, "problem": digest(plain(problem))}
+
+
+def write_comparison(folder: Path, rows: Sequence[Efficiency], identity: Mapping[str, Any]) -> None:
+    """Write the rows of the methods that are done, for :func:`read_comparison`."""
+    record = json.loads(as_json({"identity": identity, "rows": [vars(row) for row in rows]}))
+    write_json(folder / RECORD, record | {"checksum": _checksum(record)})
+
+
+def read_comparison(folder: Path, identity: Mapping[str, Any]) -> list[Efficiency]:
+    """The rows of a comparison that is to go on, of the same identity.
+
+    Raises
+    ------
+    InputError
+        If there is no record, it is not as it was written, or of another comparison.
+    """
+    path = folder / RECORD
+    if not path.exists():
+        found = "no comparison.json in it" if folder.is_dir() else "no such directory"
+        remedy = "begin one without --resume"
+        raise InputError(f"{folder}", "a directory with a comparison to go on with", found, remedy)
+    try:
+        record = dict(json.loads(path.read_text("utf-8")))
+        is_whole = record.pop("checksum", None) == _checksum(record)
+        recorded, rows = record["identity"], [_row(each) for each in record["rows"]]
+    except (ValueError, LookupError, TypeError):
+        is_whole = False
+    remedy = "begin anew in another directory, by --out"
+    if not is_whole:
+        found = "one that is cut off or changed"
+        raise InputError(f"{path}", "a record as it was written", found, remedy)
+    for key, own in identity.items():
+        if recorded.get(key) != own:
+            expected, found = f"{own}", f"{recorded.get(key)}"
+            if key == "problem":  # of which both are hashes
+                expected, found = "this problem", "another one"
+            remedy = "resume with the same problem and options, or choose another directory"
+            raise InputError(f"{path}, {key}", expected, found, remedy)
+    return rows
+
+
+def _row(values: Mapping[str, Any]) -> Efficiency:
+    return Efficiency(**{name: math.nan if x is None else x for name, x in values.items()})
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

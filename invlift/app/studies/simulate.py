@@ -1,0 +1,127 @@
+"""Readings of unknowns drawn from the prior: data of which the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from invlift.app.field_problem import FieldProblem
+from invlift.app.runs.quantities import quantities_of
+from invlift.errors import InputError
+from invlift.fem.readings.sensors import Sensors
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.models.named_readings import coordinates_of, labels_of
+from invlift.noise import Noise
+from invlift.posterior.names import FIELD, PREDICTED
+from invlift.posterior.statistics.quantity import Quantity, described
+from invlift.problems.problem import InverseProblem
+from invlift.programs.compilation import program
+
+#: All that is kept of a draw, and the solutions of an equation, by name.
+Draw = dict[str, np.ndarray]
+
+
+def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem, np.ndarray]:
+    """A problem with readings simulated from it in place of its own, and the truth behind them.
+
+    That is theta, (h + m,), the unknowns (zeta, w) in the coordinates of the problem's noise, drawn
+    from the prior. An InputError if a reading is not finite, or one that the noise cannot have
+    made.
+    """
+    made, theta = problem.simulate(np.random.default_rng(seed))
+    values = np.asarray(made.observed)
+    if not np.all(np.isfinite(values)):
+        raise InputError(
+            "simulated readings",
+            "finite numbers",
+            f"{values[~np.isfinite(values)][0]}",
+            "correct the noise scale, or the prior (a smaller std), source and boundary values",
+        )
+    made.noise.check(values)
+    return made, theta
+
+
+def simulate_readings(field: FieldProblem, noise: Noise, seed: int) -> tuple[Sensors, Draw]:
+    """Readings of a field drawn from the prior, with noise, and the truth behind them.
+
+    The same sensors with new values; a column sigma, if there was one, holds the scale of the
+    noise, whose unknown parameters are drawn as well. An InputError as of
+    :func:`simulate_problem`.
+    """
+    problem, theta = simulate_problem(replace(field.problem, noise=noise), seed)
+    zeta, _ = problem.split(theta)
+    values, sigma = np.asarray(problem.observed), field.sensors.sigma
+    if sigma is not None:
+        sigma = np.broadcast_to(np.asarray(noise.sigma(jax.device_put(zeta))), values.shape)
+    return replace(field.sensors, values=values, sigma=sigma), _drawn(problem, theta)
+
+
+def simulate_by_name(
+    problem: InverseProblem, seed: int
+) -> tuple[dict[str, list], dict[str, float]]:
+    """Readings of unknowns drawn from the prior, with noise, and the truth behind them.
+
+    Columns of a table with a row for each reading, ``reading``, its name or number, its coordinates
+    if it has any, and ``value``; and by name, entry by entry, unknowns, parameters of noise and
+    prior, and what else is kept of a draw. An InputError as of :func:`simulate_problem`.
+    """
+    made, theta = simulate_problem(problem, seed)
+    truth, numbers = _drawn(made, theta), {}
+    shapes = {name: x.shape for name, x in truth.items()}
+    for name, quantity in described(shapes, quantities_of(made)).items():
+        if not quantity.is_derived:
+            values = truth[name].ravel().tolist()
+            numbers |= dict(zip(quantity.entries(shapes[name]), values, strict=True))
+    if arrays := made.arrays():
+        labels = [each for name, (axes, x) in arrays.items()
+                  for each in Quantity(name, axes).entries(x.shape)]  # fmt: skip
+        values = np.concatenate([np.ravel(x) for _, x in arrays.values()])
+        return {"reading": labels, "value": values}, numbers
+    readings = made.model.readings
+    labels = labels_of(readings) or range(made.num_observations)
+    values = np.asarray(made.observed)
+    return {"reading": labels, **coordinates_of(readings), "value": values}, numbers
+
+
+def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
+    """Draw all that is unknown from the prior, so many times.
+
+    The first draw is the truth behind what is simulated with the same seed. An InputError if
+    conductivity or solution of a draw are not finite.
+    """
+    for index, draw in enumerate(_draws(problem, num, seed)):
+        with np.errstate(over="ignore"):
+            fields = [np.exp(draw.get(FIELD, 0.0)), *map(draw.get, problem.model.solutions)]
+        if not all(np.isfinite(each).all() for each in fields):
+            raise InputError(
+                f"draw {index} from the prior",
+                "a finite conductivity and solution",
+                "infinity or NaN",
+                "correct the prior (a smaller std), source and boundary values",
+            )
+        yield draw
+
+
+def draw_predictions(problem: InverseProblem, num: int, seed: int) -> np.ndarray:
+    """Readings without noise of draws from the prior, (num, d), finite or not."""
+    return np.stack([draw[PREDICTED] for draw in _draws(problem, num, seed)])
+
+
+def _draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
+    rng = np.random.default_rng(seed)
+    for _ in range(num):
+        white = problem.prior.sample(rng)
+        yield _drawn(problem, np.concatenate([problem.noise.sample_parameters(rng), white]))
+
+
+def _drawn(problem: InverseProblem, theta: np.ndarray) -> Draw:
+    return {name: np.asarray(each) for name, each in _describe(problem, theta).items()}
+
+
+@program
+def _describe(problem, theta):
+    kept, solutions = OrdinaryPosterior(problem).describe(theta)
+    return kept | solutions

@@ -1,0 +1,1 @@
+"""Models of electrodes, and tables of voltages."""

@@ -1,0 +1,384 @@
+"""Tables of voltages between electrodes, comma-separated or in the unified data format.
+
+A row is of the current that enters the body at electrode a and leaves it at b, and of the potential
+of m less that of n, for a unit of current: a resistance.  The unified data format is that of BERT
+and pyGIMLi (Guenther, Ruecker & Spitzer 2006, "Three-dimensional modelling and inversion of dc
+resistivity data incorporating topography - II", Geophys. J. Int. 166): the number of electrodes,
+their positions, the number of readings, and these, in columns that a line behind # names.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem.electrodes.ground_formats import ground_data, syscal_data
+from invlift.fem.electrodes.unified_data import ROLES
+from invlift.fem.readings.column_words import sigma_factor, unused, used_rows
+from invlift.fem.readings.sensors import Sensors, checked, with_entries
+from invlift.tables.header import with_known_columns
+from invlift.tables.mapping import with_columns
+from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
+from invlift.tables.units import without_unit
+
+_NUMBERS = "value", "sigma", "voltage", "current"
+#: What stands for an electrode that is infinitely far away.
+FAR = "", "0", "-1"
+#: A whole number as tables with empty entries are often written: "3.0".
+_DECIMAL = re.compile(r"^(-?\d+)\.0+$")
+#: Units of columns, and what one is in volt, ampere and ohm, or as a part of the reading.
+_UNITS = {
+    "voltage": {"v": 1.0, "mv": 1e-3, "uv": 1e-6},
+    "current": {"a": 1.0, "ma": 1e-3, "ua": 1e-6},
+    "value": {"ohm": 1.0, "ohmm": 1.0},
+    "rhoa": {"ohm": 1.0, "ohmm": 1.0},
+    "sigma": {"ohm": 1.0},
+    "err": {"%": 1e-2, "ohm": 1.0, "1": 1.0},
+}
+
+
+def read_voltages(
+    source: Any,
+    dim: int,
+    *,
+    columns: Mapping[str, str] | None = None,
+    needs_values: bool = True,
+    in_space: bool = False,
+) -> Sensors:
+    """Read a table of voltages between electrodes.
+
+    Parameters
+    ----------
+    source : path, pandas.DataFrame, or Dataset of xarray
+        Text, as :func:`invlift.tables.table.read_table` reads it, whose header names the columns,
+        in any order and case: a, b, m and n, the names of electrodes or their numbers from 1, and
+        value, the voltage for a unit of current, or voltage and current, with units as in
+        ``voltage [mV]``; if wanted sigma, the standard deviation of the value, group and name.
+        Other columns are kept beside the results, unless they look like one of these. Or text in
+        the unified data format, of whose columns a, b, m, n, r or u and i or rhoa and k, err and
+        valid mean something, with units as in ``u/mV``; rows that are not valid are left out. Or
+        Res2DInv's general array, a table that a Syscal exported, or protocol.dat of R2 and ResIPy.
+    dim : int
+        Dimension of the mesh, 2 or 3.
+    columns : mapping of str to str, optional
+        As of :func:`invlift.read_sensors`.
+    needs_values : bool
+        If False, there may be no values; they are then zero.
+    in_space : bool
+        Whether currents spread in three dimensions: rhoa of electrodes on flat ground then does
+        not need k.
+
+    Returns
+    -------
+    Sensors
+        With electrodes, and without places; with positions where the file has them.
+
+    Raises
+    ------
+    InputError
+        As :func:`invlift.read_sensors`; if a current is zero, current enters where it leaves, or an
+        electrode is read against itself.
+    """
+    is_text = isinstance(source, str | os.PathLike)
+    text = read_decoded(source, "a table of voltages") if is_text else None
+    found, positions, notes, factor = ground_data(*text[:2]) if is_text else None, None, [], 1.0
+    if found is None:
+        table = table_of_text(*text) if is_text else table_of_frame(source, "voltages")
+        found = syscal_data(table)
+    if found is not None:
+        positions, table = found
+        units = table.units
+        table = table.with_numbers({*table.columns} - {*ROLES})
+        notes = table.notes
+    else:
+        table = with_columns(table, columns) if columns else table
+        table = _with_known_columns(table, needs_values)
+        table, notes = used_rows(table)
+        table = with_entries(table, _NUMBERS)
+        notes, factor = [*table.notes, *notes], sigma_factor(table)
+        # That of a value may be any, and is the reading's.
+        units = table.units if "value" not in table.columns else {}
+    rows, name = table.rows, table.name
+    by_name = {column: table.array(column) for column in table.columns}
+    units = {column: units[column].lower() for column in _UNITS if units.get(column)}
+    for column, unit in units.items():
+        if unit not in _UNITS[column]:
+            where, expected = f"{name}, names of the columns, {column}", ", ".join(_UNITS[column])
+            raise InputError(where, f"a unit among {expected}", repr(unit), "convert it")
+        by_name[column] = by_name[column] * _UNITS[column][unit]
+    if units.get("err") == "ohm":
+        by_name["sigma"] = by_name.pop("err")
+    labels = groups = None
+    further = {}
+    if found is None:
+        labels, groups = by_name.pop("name", None), by_name.pop("group", None)
+        further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
+    else:
+        valid = by_name.get("valid", np.ones(len(rows)))
+        unknown = np.flatnonzero(~np.isin(valid, [0.0, 1.0]))
+        if unknown.size:
+            where = f"{name}, row {rows[unknown[0]]}, column valid"
+            remedy = "say whether the reading is valid, or remove the row"
+            raise InputError(where, "1 or 0", f"{valid[unknown[0]]:g}", remedy)
+        is_valid = valid != 0.0
+        if not is_valid.all():
+            notes.append(f"{np.count_nonzero(~is_valid)} rows are not valid by the column valid")
+        rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
+    entries = [[_DECIMAL.sub(r"\1", entry) for entry in by_name[role]] for role in ROLES]
+    electrodes = np.array(entries).T
+    if in_space and "rhoa" in by_name and np.ptp(positions[:, -1]) == 0.0:
+        numbers = _numbers(electrodes, range(1, len(positions) + 1), rows, name, are_points=True)
+        by_name.setdefault("k", geometric_factors(positions, numbers))
+    values, used = _values(by_name, rows, name, needs_values)
+    known = [*ROLES, *_NUMBERS, "name", "group", "rhoa", "k", "err", "valid"]
+    notes += unused(table.columns, known)
+    sigma = by_name["sigma"] * factor if "sigma" in by_name else None
+    if "err" in by_name and used:  # it is relative
+        sigma = by_name["err"] * np.abs(values)
+    for first, second, what in ((0, 1, "where current leaves"), (2, 3, "against which is read")):
+        same = np.flatnonzero(electrodes[:, first] == electrodes[:, second])
+        if same.size:
+            where = f"{name}, row {rows[same[0]]}, column {ROLES[second]}"
+            found = f"{str(electrodes[same[0], second])!r} twice"
+            raise InputError(where, f"another electrode, {what}", found, "correct it, or remove it")
+    return checked(
+        np.full((len(rows), dim), np.nan),
+        values,
+        sigma,
+        rows,
+        name,
+        groups=groups,
+        labels=labels,
+        electrodes=electrodes,
+        positions=positions,
+        further=further,
+        notes=tuple(notes),
+    )
+
+
+def _with_known_columns(table: Table, needs_values: bool) -> Table:
+    """The table with units apart from the names, and values or what they are made of."""
+    others = ["voltage", "current"]
+    present = {without_unit(column)[0].casefold() for column in table.columns}
+    values = ["value"]
+    if found := [each for each in others if each in present]:
+        if "value" in present:
+            expected = "value, or voltage and current in its place"
+            remedy, where = "remove or rename one of them", f"{table.name}, row {table.first}"
+            raise InputError(where, expected, f"value and {found[0]}", remedy)
+        values = others
+    needed = [*ROLES, *(values if needs_values else [])]
+    return with_known_columns(table, needed, ["sigma", "group", "name"], others)
+
+
+def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
+    """Write a table that `read_voltages` reads back, with positions in the unified data format."""
+    columns = dict(zip(ROLES, sensors.electrodes.T.tolist(), strict=True))
+    if sensors.positions is not None:
+        columns["r"] = sensors.values.tolist()
+        if sensors.sigma is not None:
+            columns["err"] = (sensors.sigma / np.abs(sensors.values)).tolist()
+        rows = zip(*columns.values(), strict=True)
+        axes = "xyz"[: sensors.positions.shape[1]]
+        lines = [f"{len(sensors.positions)}# Number of electrodes", f"#{' '.join(axes)}"]
+        lines += [" ".join(map(repr, each)) for each in sensors.positions.tolist()]
+        lines += [f"{len(sensors.values)}# Number of readings", f"#{' '.join(columns)}"]
+        lines += [" ".join(map(str, each)) for each in rows]
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return
+    optional = {"sigma": sensors.sigma, "group": sensors.groups, "name": sensors.labels}
+    columns["value"] = sensors.values.tolist()
+    columns |= {key: each.tolist() for key, each in optional.items() if each is not None}
+    columns |= {key: each.tolist() for key, each in sensors.further.items()}
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def electrode_numbers(
+    sensors: Sensors, names: Sequence[str], *, are_points: bool = False
+) -> np.ndarray:
+    """Which of K electrodes, named or numbered from 1, those of the readings are: (d, 4) from 0.
+
+    Points of the ground may be infinitely far away, 0 or empty in the table, and are then -1.
+
+    Raises
+    ------
+    InputError
+        Naming row and column of an entry that is none of them, or if the potential is read of a
+        point that drives the current.
+    """
+    parts = sensors.electrodes, names, sensors.rows, sensors.name
+    return _numbers(*parts, are_points=are_points)
+
+
+def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.ndarray:
+    """As :func:`electrode_numbers`, of entries (d, 4) in rows of a table."""
+    numbers = {str(number): number - 1 for number in range(1, len(names) + 1)}
+    by_name = {str(name): number for number, name in enumerate(names)}
+    two_sided = [name for name, number in by_name.items() if numbers.get(name, number) != number]
+    for row, role in np.argwhere(np.isin(electrodes, two_sided)):
+        entry = str(electrodes[row, role])
+        where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+        found = f"{entry!r}, the name of electrode {by_name[entry] + 1} and the number of another"
+        raise InputError(where, "the name or number of one electrode", found, "rename the groups")
+    numbers |= by_name
+    numbers |= dict.fromkeys(FAR, -1) if are_points else {}
+    found = np.array([[numbers.get(each, -2) for each in row] for row in electrodes])
+    missing = np.argwhere(found == -2)
+    if missing.size:
+        row, role = missing[0]
+        entry = str(electrodes[row, role])
+        where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+        expected = f"a number from 1 to {len(names)}, or one of {', '.join(map(str, names[:4]))}"
+        if entry in FAR:
+            found = f"{entry or 'an empty entry'}, an electrode infinitely far away"
+            remedy = "electrodes count from 1, and a reading is between two of them: correct it, "
+            remedy += "remove the row, or give this one a place at the edge of a larger mesh"
+        else:
+            found, remedy = repr(entry), "correct it"
+        raise InputError(where, f"{expected}, ...", found, remedy)
+    _check_count_from_one(electrodes, found, len(names), rows, table)
+    drives, reads = found[:, :2, None], found[:, None, 2:]
+    both = np.argwhere((drives == reads) & (drives >= 0))
+    if are_points and both.size:
+        row, _, role = both[0]
+        where = f"{table}, row {rows[row]}, column {ROLES[2 + role]}"
+        expected = "an electrode that drives no current"
+        remedy = "remove the row: next to a point that does the potential grows without bound"
+        raise InputError(where, expected, repr(str(electrodes[row, 2 + role])), remedy)
+    return found
+
+
+def _check_count_from_one(electrodes, found, num: int, rows, table: str) -> None:
+    """Refuse electrodes that seem to count from 0: then 0 is in several columns and K in none.
+
+    Electrodes infinitely far away, which 0 stands for, are always in the same columns.
+    """
+    is_zero = electrodes == "0"
+    is_mixed = is_zero.any(axis=0) & ~is_zero.all(axis=0)
+    if np.count_nonzero(is_mixed) < 2 or (found == num - 1).any():
+        return
+    row, role = np.argwhere(is_zero)[0]
+    where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+    remedy = f"do they count from 0? add 1 to all; or leave out electrode {num}, which nothing uses"
+    raise InputError(where, "electrodes that count from 1", "electrode 0", remedy)
+
+
+def geometric_factors(positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Factors k, (d,), that make resistances of points on flat ground apparent resistivities.
+
+    On uniform ground of resistivity rho a reading is rho / k; k is infinite where it is 0.
+
+    Parameters
+    ----------
+    positions : (K, 2 or 3) array
+    numbers : (d, 4) array of int
+        Which electrodes a, b, m and n are, from 0; -1 is infinitely far away.
+    """
+
+    def inverse(reads: int, drives: int) -> np.ndarray:
+        pair = numbers[:, [reads, drives]]
+        distance = np.linalg.norm(np.diff(positions[pair], axis=1)[:, 0], axis=1)
+        return 1.0 / np.where((pair < 0).any(axis=1), np.inf, distance)
+
+    with np.errstate(divide="ignore"):
+        return 2.0 * np.pi / (inverse(2, 0) - inverse(3, 0) - inverse(2, 1) + inverse(3, 1))
+
+
+def pseudo_places(positions: np.ndarray, numbers: np.ndarray, depth: float = 0.2) -> np.ndarray:
+    """Where readings of points of the ground are shown, (d, dim): their pseudo-section.
+
+    It is below the middle of their electrodes, by a fifth of the distance of the outermost: about
+    the depth above which half of what a reading is sensitive to lies (Edwards 1977, "A modified
+    pseudosection for resistivity and IP", Geophysics 42, table 1).  Arguments are those of
+    :func:`geometric_factors`; with a negative depth the last coordinate points down.
+    """
+    places = np.where((numbers < 0)[..., None], np.nan, positions[numbers])
+    low, high = np.nanmin(places, axis=1), np.nanmax(places, axis=1)
+    middles = np.nanmean(places, axis=1)
+    middles[:, -1] -= depth * np.linalg.norm(high - low, axis=1)
+    return middles
+
+
+class Injections(NamedTuple):
+    """Which currents are driven, and what is read of each: see :func:`injections_of`.
+
+    Attributes
+    ----------
+    order : (d,) array of int
+        The readings in the order of the injections.
+    currents : (L, K) array
+    voltages : list of L (M, K) arrays
+    matrix : (d, r) array or None
+        Where there are fewer pairs of electrodes than readings, these as combinations of the
+        voltages, of which there is one for each pair.
+    """
+
+    order: np.ndarray
+    currents: np.ndarray
+    voltages: list[np.ndarray]
+    matrix: np.ndarray | None = None
+
+
+def injections_of(numbers: np.ndarray, size: int) -> Injections:
+    """Unit currents between pairs of K electrodes, each pair once, from patterns (d, 4).
+
+    With more patterns than pairs of electrodes currents enter at each and leave at the first, and
+    what is read are the entries of the matrix of resistances, which is symmetric.
+    """
+    unit = np.eye(size)
+    if len(numbers) > size * (size - 1) // 2:
+        lower = unit[1:] - unit[0]
+        rows, columns = np.triu_indices(size - 1)
+        place = np.full((size, size), rows.size)  # of no entry
+        place[rows + 1, columns + 1] = place[columns + 1, rows + 1] = np.arange(rows.size)
+        entries = np.eye(rows.size + 1)[:, :-1]
+        a, b, m, n = numbers.T
+        matrix = entries[place[m, a]] - entries[place[n, a]]
+        matrix += entries[place[n, b]] - entries[place[m, b]]
+        voltages = [lower[row:] for row in range(size - 1)]
+        return Injections(np.arange(len(numbers)), lower, voltages, matrix)
+    pairs = np.sort(numbers[:, :2], axis=1)
+    signs = np.where(numbers[:, 0] == pairs[:, 0], 1.0, -1.0)
+    weights = signs[:, None] * (unit[numbers[:, 2]] - unit[numbers[:, 3]])
+    pairs, number = np.unique(pairs, axis=0, return_inverse=True)
+    number = number.ravel()
+    voltages = [weights[number == each] for each in range(len(pairs))]
+    currents = unit[pairs[:, 0]] - unit[pairs[:, 1]]
+    return Injections(np.argsort(number, kind="stable"), currents, voltages)
+
+
+def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Voltages for a unit of current, (d,), and the columns that they are made of."""
+    if "value" in by_name:
+        return by_name["value"], ("value",)
+    for above, below in (("voltage", "current"), ("rhoa", "k")):
+        if above in by_name and below in by_name:
+            zeros = np.flatnonzero(by_name[below] == 0.0)
+            if zeros.size:
+                where = f"{name}, row {rows[zeros[0]]}, column {below}"
+                raise InputError(where, "a number other than 0", "0", "correct or remove the row")
+            negative = np.flatnonzero(by_name[above] < 0.0)
+            if above == "rhoa" and negative.size:
+                where, row = f"{name}, row {rows[negative[0]]}, column rhoa", negative[0]
+                remedy = "swap m and n of such rows, or remove them if they are noise"
+                found = f"{by_name[above][row]:g}, of {negative.size} such rows"
+                raise InputError(where, "a positive apparent resistivity", found, remedy)
+            return by_name[above] / by_name[below], (above, below)
+    if not needs_values:
+        return np.zeros(len(rows)), ()
+    raise InputError(
+        f"{name}, names of the columns",
+        "the resistance r, or u and i, or rhoa and its geometric factor k",
+        ", ".join(by_name),
+        "add a column: an apparent resistivity alone is one of points on flat ground in space",
+    )

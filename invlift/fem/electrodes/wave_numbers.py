@@ -1,0 +1,106 @@
+"""Fields that vary in three dimensions over a conductivity that does not along one: 2.5-D.
+
+The conductivity is the same all along y, a current enters at a point of y = 0.  Its cosine
+transform across turns the equation of the potential into one for each wave number k, in the plane
+of x and z, -div(exp(phi) grad u_k) + k^2 exp(phi) u_k = (I/2) delta, and in this plane the
+potential is (2/pi) times the integral of u_k over k (Dey & Morrison 1979, "Resistivity modelling
+for arbitrarily shaped two-dimensional structures", Geophys. Prospect. 27, eqs 7 to 13).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import least_squares
+from scipy.special import k0
+
+from invlift.fem.equations.equation import LinearEquation
+from invlift.fem.equations.equation_family import EquationFamily
+from invlift.fem.readings.sensors import Sensors
+from invlift.models.base import ForwardModel
+from invlift.programs.pytrees import aside
+
+#: Largest relative error of the potential of uniform ground that comes from the wave numbers.
+TOLERANCE = 1e-4
+
+
+def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Wave numbers k and weights w, (K,) each, with which integrals over k become sums.
+
+    The integral of K0(k r), the transform of the potential of uniform ground, is pi / (2 r).  The
+    fewest k are taken whose sums w K0(k r) are this within a share of :data:`TOLERANCE`, by
+    nonlinear least squares for k with w eliminated (as Xu, Duan & Zhang 2000, "Selection of the
+    wavenumbers k using an optimization method for the inverse Fourier transform in 2.5D electrical
+    modelling", Geophys. Prospect. 48, do for both).
+
+    Parameters
+    ----------
+    nearest, farthest : float
+        Distances r between which this holds, in L, the second 2 to 5,000 times the first.
+    """
+    distances = np.geomspace(nearest, farthest, 200)
+
+    def fitted(log_wave_numbers):
+        terms = 2.0 / np.pi * k0(np.outer(distances, np.exp(log_wave_numbers)))
+        terms *= distances[:, None]
+        weights = np.linalg.lstsq(terms, np.ones(len(terms)))[0]
+        return weights, terms @ weights - 1.0
+
+    for num in itertools.count(2):
+        first = np.linspace(np.log(0.3 / farthest), np.log(2.0 / nearest), num)
+        best = least_squares(lambda x: fitted(x)[1], first, max_nfev=50).x
+        weights, errors = fitted(best)
+        if np.abs(errors).max() < TOLERANCE and weights.min() > 0.0:
+            return np.exp(best), weights
+
+
+class WaveNumbers(EquationFamily):
+    """Readings summed over K equations that differ in the matrices of their elements alone.
+
+    Attributes
+    ----------
+    equation : LinearEquation
+        Its readings are summed, for ``integrals`` in the place of those of its terms.
+    integrals : tuple of dict
+        ``integrals`` and ``shares`` of each
+        :class:`~invlift.fem.equations.terms.WeightedTerm`, with the K equations first.
+    solutions : tuple
+        Empty: none is kept.
+    sensors : Sensors or None
+        Those that are read.
+    refined : callable or None
+        See :class:`~invlift.models.base.ForwardModel`.
+    """
+
+    equation: LinearEquation
+    integrals: tuple[dict[str, jax.Array], ...]
+    sensors: Sensors | None = aside()
+    refined: Callable[[int], ForwardModel] | None = aside()
+
+    @property
+    def _parameters(self):
+        return self.integrals
+
+    def _member(self, parameters):
+        pairs = zip(self.equation.terms, parameters, strict=True)
+        terms = tuple(replace(term, **own) for term, own in pairs)
+        return replace(self.equation, terms=terms)
+
+    def _join(self, parts):
+        return parts.sum(axis=0)
+
+    def _weights(self, weighed):
+        num = len(jax.tree.leaves(self.integrals)[0])
+        return jnp.broadcast_to(weighed, (num, *weighed.shape))
+
+    def _kept(self, expansion):
+        """Without the Jacobian: that of the sum is asked for alone."""
+        return expansion._replace(jacobian=None)
+
+    def _byproducts(self, parts):
+        return {}

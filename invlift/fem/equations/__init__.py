@@ -1,0 +1,1 @@
+"""The equation: forms, conditions, their assembly, and models made of it."""

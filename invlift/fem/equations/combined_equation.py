@@ -1,0 +1,105 @@
+"""Combinations of the readings of an equation, by as many solves as there are combinations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from invlift.models.base import AroundModel
+
+if TYPE_CHECKING:
+    from invlift.fem.equations.equation import Expansion, LinearEquation
+
+
+def combined_equation(equation: LinearEquation, matrix: jax.Array) -> CombinedEquation:
+    """Combinations A F(x) of readings of solutions alone, for A of (k, d)."""
+    num, num_loads = len(matrix), equation.num_loads
+    observation = _on_unknowns(equation, matrix)
+    inputs, total = equation.inputs, num_loads * num
+    offsets = jnp.zeros((num_loads, len(inputs.offsets), num))
+    offsets = offsets.at[equation.loads].add(inputs.offsets.T[:, :, None] * matrix.T[:, None])
+    offsets = offsets.swapaxes(0, 1).reshape(-1, total)
+    each = replace(
+        equation,
+        observation=observation.reshape(-1, total),
+        of_reactions=jnp.zeros((0, total)),
+        inputs=replace(inputs, offsets=offsets),
+        loads=jnp.repeat(jnp.arange(num_loads), num),
+        columns=jnp.arange(total),
+        by_load=jnp.arange(total).reshape(num_loads, num),
+    )
+    return CombinedEquation(equation, each)
+
+
+def _on_unknowns(equation: LinearEquation, matrix: jax.Array) -> jax.Array:
+    """What the unknowns of each load weigh in combinations (k, d) of readings: (n, L, k)."""
+    shares = jnp.zeros((equation.observation.shape[1], equation.num_loads, len(matrix)))
+    shares = shares.at[equation.columns, equation.loads].add(matrix.T)
+    return jnp.einsum("nr,rlk->nlk", equation.observation, shares)
+
+
+class CombinedEquation(AroundModel):
+    """Combinations A F(x), (k,), of the readings of the solutions of an equation.
+
+    Attributes
+    ----------
+    model : LinearEquation
+        Of all readings.
+    each : LinearEquation
+        Whose readings, (L k,), are what each load adds to the combinations.
+    """
+
+    model: LinearEquation
+    each: LinearEquation
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """A F(x), (k,)."""
+        return self._sum(self.each(coefficients))
+
+    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """A F(x), (k,), and its derivatives, (k, N)."""
+        return self.linearise(coefficients)[0]
+
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Expansion]:
+        """As :meth:`LinearEquation.linearise`."""
+        (value, jacobian), expansion = self.each.linearise(coefficients)
+        jacobian = self._sum(jacobian)
+        return (self._sum(value), jacobian), expansion._replace(jacobian=jacobian)
+
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansion]:
+        """As :meth:`LinearEquation.expand`."""
+        value, expansion = self.each.expand(coefficients)
+        return self._sum(value), expansion
+
+    def readings_at(self, expansion: Expansion) -> jax.Array:
+        """All readings F, (d,), where the model was linearised."""
+        return self.model.readings_at(expansion)
+
+    def pull_back(self, expansion, pushed, weigh, by_readings: jax.Array | None = None):
+        """As :meth:`ForwardModel.pull_back`, with the gradient of <by_readings, F> added."""
+        model, weighed = self.model, weigh(pushed)
+        repeated = jnp.tile(weighed, (1, model.num_loads))
+        if by_readings is None:
+            return self.each.pull_back(expansion, pushed, lambda _: repeated)
+        on_unknowns = _on_unknowns(model, by_readings[None])[..., 0]
+        gradient = self.each.pull_back(expansion, pushed, lambda _: repeated, on_unknowns)
+        inputs = model.inputs
+        return gradient.at[inputs.coefficients].add(inputs.offsets[1:] @ by_readings)
+
+    def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
+        """As :meth:`LinearEquation.derivative`."""
+        return self._sum(self.each.derivative(expansion, direction))
+
+    def higher_derivative(
+        self, expansion: Expansion, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
+    ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        """As :meth:`LinearEquation.higher_derivative`."""
+        found, lower = self.each.higher_derivative(expansion, path, lower)
+        return self._sum(found), lower
+
+    def _sum(self, by_load):
+        """What all loads add, (k, ...), of what each does, (L k, ...)."""
+        return by_load.reshape(self.model.num_loads, -1, *by_load.shape[1:]).sum(axis=0)

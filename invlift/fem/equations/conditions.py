@@ -1,0 +1,214 @@
+"""Sources and boundary conditions on linear elements, which no coefficient changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+
+import numpy as np
+import skfem
+
+from invlift.errors import InputError
+from invlift.fem.equations.discretisation import (
+    boundary_load,
+    facet_basis,
+    load_form,
+    mass_form,
+    weighted_mass_form,
+)
+from invlift.fem.mesh.mesh import Mesh, check_anchored
+
+#: A number, a value per named subdomain, or an array over the nodes or the cells.
+Source = float | dict[str, float] | np.ndarray
+#: Coordinates (dim,) and strength of each.
+PointSources = Sequence[tuple[Sequence[float], float]]
+
+
+def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) -> None:
+    """Check that groups exist and do not overlap, and that they determine the solution.
+
+    And that no point source is where the solution is held, which it would not change.
+    """
+    _check_disjoint(mesh, {"dirichlet": dirichlet, "neumann": neumann, "robin": robin})
+    check_anchored(mesh, [*dirichlet, *robin])
+    held = held_values(mesh, dict.fromkeys(dirichlet, 0.0))[0]
+    for number, (point, _) in enumerate(point_sources, start=1):
+        where = f"point_source, {number}"
+        nodes, weights = _at_point(mesh, where, point)
+        if np.isin(nodes[np.abs(weights) > 1e-9], held).all():
+            expected = f"a place off the boundary groups {', '.join(dirichlet)}"
+            found = f"{np.asarray(point).tolist()}, where the solution is held"
+            raise InputError(where, expected, found, "move it: it would change nothing there")
+
+
+def load_of(
+    mesh: Mesh,
+    basis: skfem.Basis,
+    *,
+    source: Source = 0.0,
+    neumann: Mapping[str, float] | None = None,
+    point_sources: PointSources = (),
+) -> np.ndarray:
+    """What sources and given fluxes are at the nodes, (num_nodes,)."""
+    load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
+    for number, (point, strength) in enumerate(point_sources, start=1):
+        nodes, weights = _at_point(mesh, f"point_source, {number}", point)
+        load[nodes] += weights * _number(f"point_source, {number}, strength", strength)
+    for group, flux in (neumann or {}).items():
+        flux = on_boundary(mesh, group, f"neumann, {group}", flux)
+        load += facet_load(basis, mesh, group, flux)
+    return load
+
+
+def coefficient_on(mesh: Mesh, group: str, value) -> float | np.ndarray:
+    """A Robin coefficient of a boundary group: a positive number, or one for each node.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    """
+    where = f"robin, {group}, coefficient"
+    value = on_boundary(mesh, group, where, value)
+    own = value if np.ndim(value) == 0 else value[mesh.facets(group)]
+    if not np.all(own > 0):
+        remedy = "leave the boundary out to insulate it"
+        raise InputError(where, "a positive number", f"{np.min(own)}", remedy)
+    return value
+
+
+def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray:
+    """A number, or values at the nodes: those on a boundary group, finite, and 0 elsewhere.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    """
+    if np.ndim(value) == 0:
+        return _number(where, value)
+    value = np.asarray(value, dtype=float)
+    nodes = np.unique(mesh.facets(group))
+    if value.shape != (mesh.num_nodes,) or not np.all(np.isfinite(value[nodes])):
+        raise InputError(
+            where,
+            f"{mesh.num_nodes} finite nodal values",
+            f"shape {value.shape}, or NaN on the boundary",
+            "give a point field of the mesh",
+        )
+    found = np.zeros_like(value)  # what is elsewhere may be NaN
+    found[nodes] = value[nodes]
+    return found
+
+
+def facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.ndarray):
+    """Integrals of a weight times u v over a boundary group."""
+    facets = facet_basis(basis, mesh, group)
+    if np.ndim(weight) == 0:
+        return weight * skfem.asm(mass_form, facets)
+    return skfem.asm(weighted_mass_form, facets, weight=facets.interpolate(weight))
+
+
+def facet_load(basis: skfem.Basis, mesh: Mesh, group: str, flux: float | np.ndarray) -> np.ndarray:
+    """What a flux, a number or (num_nodes,), through a boundary group is at the nodes."""
+    facets = facet_basis(basis, mesh, group)
+    if np.ndim(flux) == 0:
+        return flux * skfem.asm(boundary_load, facets)
+    return skfem.asm(load_form, facets, source=facets.interpolate(np.asarray(flux, dtype=float)))
+
+
+def exchange_load(basis, mesh: Mesh, group: str, coefficient, ambient) -> np.ndarray:
+    """What a Robin boundary takes in where u is zero is at the nodes, (num_nodes,).
+
+    Of two fields each is interpolated, as in the matrix, so that u = ambient is an equilibrium.
+    """
+    if np.ndim(coefficient) and np.ndim(ambient):
+        return facet_mass(basis, mesh, group, coefficient) @ ambient
+    return facet_load(basis, mesh, group, np.multiply(coefficient, ambient))
+
+
+def _number(where: str, value) -> float:
+    """A finite number, or an error that says where it stands."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not np.isfinite(value):
+        raise InputError(where, "a finite number", f"{value!r}", "correct the value")
+    return float(value)
+
+
+def _at_point(mesh: Mesh, where: str, point: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes of the cell at a place, and their basis functions there, (dim + 1,) each."""
+    place = np.asarray(point, dtype=float)
+    is_inside = place.shape == (mesh.dim,)
+    if is_inside:
+        cells, weights = mesh.find_cells(place[None])
+        is_inside = cells[0] >= 0
+    if not is_inside:
+        box = " to ".join(str(edge.tolist()) for edge in (mesh.points.min(0), mesh.points.max(0)))
+        raise InputError(
+            where,
+            f"{mesh.dim} coordinates of a place inside the mesh {mesh.name!r}, which spans {box}",
+            f"{place.tolist()}",
+            "correct it",
+        )
+    return mesh.cells[cells[0]], weights[0]
+
+
+def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
+    """Source at the quadrature points, (num_cells, num_points)."""
+    shape = basis.dx.shape
+    if isinstance(source, dict):
+        per_cell = np.zeros(mesh.num_cells)
+        for name, value in source.items():
+            per_cell[mesh.cells_of(name, "source")] += _number(f"source, {name}", value)
+        return np.broadcast_to(per_cell[:, None], shape)
+    if np.ndim(source) == 0:
+        return np.full(shape, _number("source", source))
+    source = np.asarray(source, dtype=float)
+    if not np.all(np.isfinite(source)):
+        where = int(np.flatnonzero(~np.isfinite(source))[0])
+        raise InputError(
+            f"source, entry {where}", "finite values", f"{source[where]}", "correct the field"
+        )
+    if source.shape == (mesh.num_nodes,):
+        return np.asarray(basis.interpolate(source))
+    if source.shape == (mesh.num_cells,):
+        return np.broadcast_to(source[:, None], shape)
+    raise InputError(
+        "source",
+        f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells",
+        f"an array of shape {source.shape}",
+        "give a field of this mesh",
+    )
+
+
+def _check_disjoint(mesh: Mesh, groups: dict[str, Iterable[str]]) -> None:
+    """Groups, by kind of their condition, must exist, and no facet may carry two conditions."""
+    owner: dict[tuple, str] = {}
+    for kind, group in ((kind, group) for kind, named in groups.items() for group in named):
+        for facet in map(tuple, np.sort(mesh.facets(group, kind), axis=1).tolist()):
+            if owner.setdefault(facet, group) != group:
+                raise InputError(
+                    "boundary conditions",
+                    "one condition on each part of the boundary",
+                    f"groups {owner[facet]!r} and {group!r} overlapping",
+                    "name disjoint groups, or drop one of the conditions",
+                )
+
+
+def held_values(mesh: Mesh, dirichlet) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes held by Dirichlet values, and the nodal vector of these values."""
+    values = np.zeros(mesh.num_nodes)
+    held = np.zeros(mesh.num_nodes, dtype=bool)
+    for group, value in dirichlet.items():
+        nodes = np.unique(mesh.facets(group))
+        value = on_boundary(mesh, group, f"dirichlet, {group}", value)
+        values[nodes] = value if np.ndim(value) == 0 else value[nodes]
+        held[nodes] = True
+    if held.all():
+        raise InputError(
+            "dirichlet",
+            "a mesh with nodes off the Dirichlet boundary",
+            "none left free",
+            "refine the mesh",
+        )
+    return np.flatnonzero(held), values

@@ -1,0 +1,437 @@
+"""Assembly of linear equations on scikit-fem's elements: what no coefficient changes, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.sparse import csr_array, hstack, sparray, vstack
+from skfem.assembly.basis import AbstractBasis
+from skfem.assembly.dofs import DofsView
+
+from invlift.errors import InputError, is_integer
+from invlift.fem import linalg
+from invlift.fem.equations.equation import LinearEquation, readings_by_load
+from invlift.fem.equations.form_assembly import (
+    ROUNDING,
+    Form,
+    check_functions,
+    coefficients_of,
+    form_arrays,
+    joint_pattern,
+    number_known,
+    places_of_dofs,
+    term_of,
+)
+from invlift.fem.equations.terms import Inputs
+from invlift.fem.linalg import sparse
+from invlift.models.base import SOLUTION, Place
+from invlift.programs.precision import require_float64
+
+
+class Functionals(NamedTuple):
+    """What d readings are sums of: weights, as matrices.
+
+    Attributes
+    ----------
+    solution : (d, num_dofs) sparse matrix
+        Of u.
+    reactions : (d, p) sparse matrix, optional
+        Of the reactions.
+    coefficients : (d, N) sparse matrix, optional
+        Of the coefficients themselves.
+    """
+
+    solution: sparray
+    reactions: sparray | None = None
+    coefficients: sparray | None = None
+
+
+class Input(NamedTuple):
+    """What one unit of a coefficient adds to loads and held values, which are affine in it.
+
+    Attributes
+    ----------
+    coefficient : int
+        Its number.
+    load : number, (num_dofs,) or (num_dofs, L) array
+    values : number, (num_held,) or (num_held, L) array
+    """
+
+    coefficient: int
+    load: float | np.ndarray = 0.0
+    values: float | np.ndarray = 0.0
+
+
+def linear_equation(
+    forms: Form | Sequence[Form],
+    *,
+    readings: sparray | Functionals | Sequence[sparray | Functionals],
+    load: float | np.ndarray = 0.0,
+    held: np.ndarray | DofsView = (),
+    values: float | np.ndarray = 0.0,
+    constant: sparray | None = None,
+    experiments: Sequence[str] = (),
+    inputs: Sequence[Input] = (),
+    reactions: sparray | None = None,
+    num_coefficients: int | None = None,
+) -> LinearEquation:
+    """Put an equation together from forms and from what no coefficient changes.
+
+    Parameters
+    ----------
+    forms : Form or sequence of Form
+        Their matrices add up to A, which must be positive definite on what is not held.
+    readings : (d, num_dofs) sparse matrix or Functionals, or one for each of L loads
+        The rows give readings from u, as ``basis.probes(points)`` of scikit-fem does. A single
+        one reads the solutions of all loads.
+    load : number, (num_dofs,) or (num_dofs, L) array
+        The part of b that no coefficient changes, as scikit-fem assembles it; a column for each
+        experiment.
+    held : (num_held,) int array or skfem's DofsView
+        Degrees of freedom where u is given, as ``basis.get_dofs("left")`` names them.
+    values : number, (num_held,) or (num_held, L) array
+        u there, in its unit.
+    constant : (num_dofs, num_dofs) sparse matrix, optional
+        The symmetric part of A that no coefficient changes, of a Robin condition for example.
+    experiments : sequence of L str, optional
+        Names of the loads: posteriors have ``solution_NAME`` of each. They are 1, 2, ... without;
+        a single one has none.
+    inputs : sequence of Input, optional
+        Coefficients in which loads and held values are affine, such as an unknown strength.
+    reactions : (p, num_dofs) sparse matrix, optional
+        Weights of A u - b, where u is held, in what :class:`Functionals` call reactions: the fluxes
+        or forces that hold it.
+    num_coefficients : int, optional
+        Number N of coefficients, if forms and inputs do not have the last.
+
+    Returns
+    -------
+    LinearEquation
+        The readings of the first load come first.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit, a matrix is not symmetric, a number is not finite, no degree of
+        freedom is left free, basis functions have no gradients, or JAX is not in double precision.
+
+    Examples
+    --------
+    Conduction and a reaction on quadrilaterals:
+
+    >>> import jax.numpy as jnp, numpy as np, skfem
+    >>> import invlift
+    >>> from invlift.fem.equations.equation_assembly import Form, linear_equation
+    >>> invlift.enable_x64()
+    >>> basis = skfem.Basis(skfem.MeshQuad().refined(3), skfem.ElementQuad1())
+    >>> def matrix(phi, element):
+    ...     value, gradient, weight = element.value, element.gradient, element.weight
+    ...     conduction = jnp.einsum("idq,jdq,q->ij", gradient, gradient, jnp.exp(phi) * weight)
+    ...     return conduction + 2.0 * jnp.einsum("iq,jq,q->ij", value, value, weight)
+    >>> load = skfem.LinearForm(lambda v, w: 1.0 * v).assemble(basis)
+    >>> readings = basis.probes(np.array([[0.3, 0.6], [0.5, 0.8]]))
+    >>> equation = linear_equation(Form(basis, matrix), load=load, readings=readings)
+    >>> equation(jnp.zeros(equation.num_coefficients)).round(6).tolist()
+    [0.5, 0.5]
+    """
+    forms = _forms(forms)
+    basis = forms[0].basis
+    require_float64(points=basis.mesh.p)
+    for each in inputs:
+        if not is_integer(each.coefficient) or each.coefficient < 0:
+            expected, found = "the number of a coefficient, from 0 on", f"{each.coefficient!r}"
+            raise InputError(
+                "inputs", expected, found, "count behind the coefficients of the forms"
+            )
+    if np.ndim(load) == 0 and load != 0.0:
+        expected, remedy = "a number for each degree of freedom", "assemble it with scikit-fem"
+        raise InputError("load", expected, f"{load!r} alone", remedy)
+    readings = _readings(readings)
+    num_dofs = readings[0].solution.shape[1]
+    held = _held(held, num_dofs)
+    loads = _stacked("load", [load, *(each.load for each in inputs)], num_dofs)
+    values = _stacked("values", [values, *(each.values for each in inputs)], held.size)
+    num_loads = max(loads.shape[2], values.shape[2], len(readings))
+    loads, values = (_for_all(*each, num_loads) for each in (("load", loads), ("values", values)))
+    if len(readings) == 1:
+        readings = readings * num_loads
+
+    solution = np.zeros((len(loads), num_dofs, num_loads))
+    solution[:, held] = values
+    if not np.array_equal(solution[:, held], values):
+        row = int(np.flatnonzero((solution[:, held] != values).any(axis=(0, 2)))[0])
+        expected, remedy = "one value for each degree of freedom", "hold it once"
+        raise InputError("values", expected, f"two for that of number {held[row]}", remedy)
+    free = np.setdiff1d(np.arange(num_dofs), held)
+    if free.size == 0:
+        raise InputError("held", "degrees of freedom that are not held", "none", "refine the mesh")
+    number = np.full(num_dofs, free.size)
+    number[free] = np.arange(free.size)
+    tested = csr_array((0, num_dofs)) if reactions is None else csr_array(reactions)
+    parts = [form_arrays(form, number, free.size, tested) for form in forms]
+    least = 1 + max(
+        -1, *(part["coefficients"].max(initial=-1) for part in parts),
+        *(each.coefficient for each in inputs),
+        *(form.start + coefficients_of(form)[0].max() for form in forms if _knows_cells(form)),
+    )  # fmt: skip
+    num_coefficients = _checked_number(num_coefficients, least)
+    known = number_known(parts, num_coefficients)
+    constant = _constant(constant, num_dofs)
+    rows, cols, constants = sparse.lower_half(constant, number, free.size)
+    structure = linalg.analyse(
+        np.concatenate([*(part["rows"] for part in parts), rows]),
+        np.concatenate([*(part["cols"] for part in parts), cols]),
+        free.size,
+        places_of_dofs(basis, parts, num_dofs)[free],
+    )
+    sensitivity = joint_pattern(
+        parts, "sensitivity_entries", "coefficients", num_coefficients, free.size
+    )
+    couplings = joint_pattern(parts, "coupling_entries", "dofs", num_dofs, free.size)
+    pulled = loads - np.stack([constant @ each for each in solution])
+    observed = _observation(readings, solution, free, tested @ constant, num_coefficients)
+    different, of_reactions, offsets, loads_of, columns, own = observed
+    has_value = (solution != 0.0).any(axis=(0, 2))
+    terms = tuple(term_of(form, part, has_value) for form, part in zip(forms, parts, strict=True))
+    for term in terms:
+        check_functions(term, num_loads)
+    return LinearEquation(
+        terms=terms,
+        sensitivity=sensitivity,
+        couplings=couplings,
+        free=sparse.as_index(free),
+        constants=jax.device_put(constants),
+        known=jax.device_put(known),
+        structure=structure,
+        inputs=Inputs(
+            coefficients=sparse.as_index([each.coefficient for each in inputs]),
+            load=jax.device_put(pulled[:, free]),
+            held=jax.device_put(solution),
+            reactions=jax.device_put(np.stack([tested @ each for each in pulled])),
+            offsets=jax.device_put(offsets),
+        ),
+        observation=jax.device_put(different),
+        of_reactions=jax.device_put(of_reactions),
+        own=own,
+        loads=sparse.as_index(loads_of),
+        columns=sparse.as_index(columns),
+        by_load=sparse.as_index(readings_by_load(loads_of, num_loads)),
+        nodal=sparse.as_index(basis.nodal_dofs),
+        solutions=_solutions(experiments, num_loads, len(basis.nodal_dofs)),
+        fields=_fields(forms, parts, num_coefficients),
+        is_linear=basis.elem.maxdeg == 1,
+    )
+
+
+def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[Place, ...]:
+    """Where the coefficients of each field are: nodes of the mesh, or middles of its cells.
+
+    A coefficient is known where the elements that have it are all of known values.
+    """
+    found, taken = {}, np.zeros(size, dtype=bool)
+    for part in parts:
+        taken[part["coefficients"][part["coefficients"] < size]] = True
+    for form in forms:
+        mesh, location, first = form.basis.mesh, form.location, form.start
+        if not isinstance(location, str):
+            continue
+        points = (mesh.p[:, mesh.t].mean(axis=1) if location == "cells" else mesh.p).T
+        found[first] = place = found.get(first, Place(first, points))
+        if _knows_cells(form):
+            known = np.full(len(points), np.nan)
+            known[coefficients_of(form)[0]] = form.known
+            known[taken[first : first + len(points)]] = np.nan
+            found[first] = place._replace(known=known, known_cells=np.asarray(form.known))
+    return tuple(found.values())
+
+
+def _knows_cells(form: Form) -> bool:
+    """Whether a form on all cells has a field that is known in some of them."""
+    is_field = isinstance(form.location, str) and form.basis.tind is None
+    return is_field and np.ndim(form.known) == 1 and not np.isnan(form.known).all()
+
+
+def _forms(given) -> tuple[Form, ...]:
+    """Forms of one mesh and one kind of element."""
+    forms = (given,) if isinstance(given, Form) or not np.iterable(given) else tuple(given)
+    if not forms or not all(isinstance(form, Form) for form in forms):
+        found = ", ".join(type(form).__name__ for form in forms) or "none"
+        remedy = "give Form(basis, matrix), or a list of such"
+        raise InputError("forms", "one form or more", found, remedy)
+    for number, form in enumerate(forms):
+        if not isinstance(form.basis, AbstractBasis):
+            expected, found = "bases of scikit-fem", type(form.basis).__name__
+            raise InputError("forms", expected, found, "make it by skfem.Basis")
+        first, own = forms[0].basis, form.basis
+        is_same = own.N == first.N and type(own.elem) is type(first.elem)
+        if not is_same or not np.array_equal(own.mesh.p, first.mesh.p):
+            expected, found = "bases of one mesh and one kind of element", f"another of {number}"
+            remedy = "make all bases and the readings of one mesh and one kind of element"
+            raise InputError("forms", expected, found, remedy)
+    return forms
+
+
+def _readings(given) -> list[Functionals]:
+    """Functionals, one or for each load, whose matrices have rows and columns that fit."""
+    several = isinstance(given, list | tuple) and not isinstance(given, Functionals)
+    found = [each if isinstance(each, Functionals) else Functionals(each)
+             for each in (given if several else [given])]  # fmt: skip
+    for name in Functionals._fields:
+        matrices = [getattr(each, name) for each in found]
+        shapes = [np.shape(each) for each in matrices if each is not None or name == "solution"]
+        rows = [each.solution.shape[0] for each in found if getattr(each, name) is not None
+                and np.ndim(each.solution) == 2]  # fmt: skip
+        is_good = all(len(each) == 2 and each[1] == shapes[0][1] for each in shapes)
+        if not is_good or [each[0] for each in shapes] != rows or not found:
+            raise InputError(
+                "readings",
+                "a matrix with a column for each degree of freedom, or one for each load",
+                f"shapes {shapes}",
+                "make them by basis.probes of the basis of the equation",
+            )
+    return [
+        Functionals(*(None if part is None else csr_array(part) for part in each)) for each in found
+    ]
+
+
+def _checked_number(given: int | None, least: int) -> int:
+    """The number of coefficients."""
+    if given is not None and given < least:
+        expected, remedy = f"{least} coefficients or more", "leave it out, or correct it"
+        raise InputError("num_coefficients", expected, f"{given}", remedy)
+    return least if given is None else given
+
+
+def _held(given, num_dofs: int) -> np.ndarray:
+    """Numbers of degrees of freedom, (num_held,)."""
+    numbers = np.asarray(given.flatten() if isinstance(given, DofsView) else given)
+    if numbers.size == 0:
+        if isinstance(given, DofsView):
+            expected, remedy = "degrees of freedom", "correct the condition that they are found by"
+            raise InputError("held", expected, "none", remedy)
+        return np.zeros(0, dtype=int)
+    is_good = numbers.dtype.kind in "iu" and numbers.min() >= 0 and numbers.max() < num_dofs
+    if not is_good:
+        expected, found = f"numbers of degrees of freedom from 0 to {num_dofs - 1}", f"{numbers}"
+        raise InputError("held", expected, found, "find them by basis.get_dofs")
+    return numbers.ravel()
+
+
+def _constant(given, num_dofs: int) -> csr_array:
+    """The constant part of A, (num_dofs, num_dofs)."""
+    shape = num_dofs, num_dofs
+    matrix = csr_array(shape if given is None else given)
+    if matrix.shape != shape or not abs(matrix - matrix.T).max() <= ROUNDING * abs(matrix).max():
+        found = "one that is not" if matrix.shape == shape else f"shape {matrix.shape}"
+        remedy = "assemble it with the basis of the equation"
+        raise InputError("constant", f"a symmetric matrix {shape}", found, remedy)
+    return matrix
+
+
+def _stacked(name: str, given: Sequence, size: int) -> np.ndarray:
+    """Numbers, (size,) or (size, L) arrays, one behind the other: (k, size, L)."""
+    columns = [_columns(name, each, size) for each in given]
+    most = max(each.shape[1] for each in columns)
+    return np.stack([_for_all(name, each[None], most)[0] for each in columns])
+
+
+def _columns(name: str, given, size: int) -> np.ndarray:
+    """A number, (size,) or (size, L) array as columns (size, L)."""
+    array = np.asarray(given)
+    if array.ndim == 0:
+        array = np.full((size, 1), array)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.shape[0] != size or array.ndim != 2 or array.dtype.kind not in "biuf":
+        expected, found = f"{size} rows of real numbers", f"{array.dtype} {np.shape(given)}"
+        raise InputError(name, expected, found, "give one number for each, or one")
+    array = array.astype(float)
+    if not np.all(np.isfinite(array)):
+        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise InputError(f"{name}, row {row}", "finite numbers", f"{array[row]}", "correct it")
+    return array
+
+
+def _for_all(name: str, array: np.ndarray, num_loads: int) -> np.ndarray:
+    """Columns (k, size, 1) or (k, size, L) for all L loads."""
+    if array.shape[2] not in (1, num_loads):
+        raise InputError(
+            name, f"1 or {num_loads} columns", f"{array.shape[2]}", "give one for each load"
+        )
+    return np.broadcast_to(array, (*array.shape[:2], num_loads))
+
+
+def _solutions(experiments: Sequence[str], num_loads: int, num_components: int) -> tuple[str, ...]:
+    """Names of the solutions, load by load, each component by component."""
+    names = [str(name) for name in experiments]
+    for name in names:
+        if not f"{SOLUTION}_{name}".isidentifier():
+            remedy = "rename it: posteriors have solution_NAME"
+            raise InputError("experiments", "names of letters and digits", repr(name), remedy)
+    names = names or ([""] if num_loads == 1 else [str(k + 1) for k in range(num_loads)])
+    if len(set(names)) != num_loads or len(names) != num_loads:
+        expected = f"{num_loads} different names"
+        raise InputError("experiments", expected, ", ".join(names), "give one for each load")
+    components = [""] if num_components == 1 else "xyz"[:num_components]
+    return tuple(
+        "_".join(part for part in (SOLUTION, name, component) if part)
+        for name in names
+        for component in components
+    )
+
+
+def _observation(
+    readings: Sequence[Functionals],
+    solution: np.ndarray,
+    free: np.ndarray,
+    pulled: csr_array,
+    num_coefficients: int,
+):
+    """Different readings as columns, (n, r) and (p, r), and of each reading what it is.
+
+    Offsets (k, d), load and column (d,), and its weights of coefficients.  Reactions have what no
+    coefficient changes of A, (p, num_dofs), from u.
+    """
+    num_loads = solution.shape[2]
+    if len(readings) != num_loads:
+        expected = f"one matrix, or one for each of {num_loads} loads"
+        raise InputError("readings", expected, f"{len(readings)}", "give as many as loads")
+    sizes = [each.solution.shape[0] for each in readings]
+    parts = []
+    for name, width in (("reactions", pulled.shape[0]), ("coefficients", num_coefficients)):
+        matrices = [getattr(each, name) for each in readings]
+        matrices = [csr_array((size, width)) if each is None else each
+                    for each, size in zip(matrices, sizes, strict=True)]  # fmt: skip
+        if any(each.shape[1] != width for each in matrices):
+            expected, found = f"{width} columns", f"{[each.shape for each in matrices]}"
+            raise InputError("readings", f"{name} of {expected}", found, "give one for each")
+        parts.append(vstack(matrices, format="csr"))
+    of_reactions, of_coefficients = parts
+    offsets = [each.solution @ solution[..., k].T for k, each in enumerate(readings)]
+    loads = np.repeat(np.arange(num_loads), sizes)
+    rows = vstack([each.solution for each in readings], format="csr") + of_reactions @ pulled
+    different, columns = _different(hstack([rows[:, free], of_reactions], format="csr"))
+    own = of_coefficients.tocoo()
+    own = sparse.as_index(own.row), sparse.as_index(own.col), jax.device_put(own.data.astype(float))
+    different = different.T
+    of_reactions, different = different[free.size :], different[: free.size]
+    return different, of_reactions, np.concatenate(offsets).T, loads, columns, own
+
+
+def _different(rows: csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that differ, (r, n), and which of these each is, (d,).
+
+    Dense are those alone that are not repeated: there may be many more rows.
+    """
+    rows.sum_duplicates()
+    numbers: dict[bytes, int] = {}
+    of_rows = [
+        numbers.setdefault(rows.indices[k:n].tobytes() + rows.data[k:n].tobytes(), len(numbers))
+        for k, n in pairwise(rows.indptr)
+    ]
+    _, first, same = np.unique(of_rows, return_index=True, return_inverse=True)
+    different, columns = np.unique(rows[first].toarray(), axis=0, return_inverse=True)
+    return different, columns.ravel()[same]

@@ -1,0 +1,348 @@
+"""Several experiments on one body: one field of conductivity, and readings of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, told_at
+from invlift.fem.equations.discretisation import cell_basis
+from invlift.fem.equations.equation import LinearEquation
+from invlift.fem.equations.field_equation import (
+    Body,
+    check_unknown,
+    field_equation,
+    known_conductivity,
+)
+from invlift.fem.equations.on_refinement import conditions_on, observation_on
+from invlift.fem.equations.unknown_conditions import Parts, parts_of
+from invlift.fem.linalg import sparse
+from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.refinement import Refinement
+from invlift.fem.readings.base import FLUXES, Weights
+from invlift.fem.readings.locate import Observation
+from invlift.fem.readings.sensors import Sensors, joined, sensors_from_arrays
+from invlift.models.base import ForwardModel, first_of_same
+from invlift.models.joined import Joined
+from invlift.programs.compilation import Program
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import aside, static
+from invlift.unknowns.distributions import Distribution
+from invlift.unknowns.priors.base import Prior
+
+
+class Experiment(NamedTuple):
+    """One of several experiments.
+
+    Attributes
+    ----------
+    name : str
+        Part of the name of its solution.
+    observation : Observation
+        Its d_e sensors, from :func:`invlift.locate`.
+    conditions : mapping
+        Source and boundary conditions, as :func:`invlift.assemble_poisson` takes them; without a
+        source it is zero.
+    """
+
+    name: str
+    observation: Observation
+    conditions: Mapping[str, Any]
+
+
+class Experiments(Joined):
+    """Readings of several equations with the same coefficients, each with a matrix of its own.
+
+    Attributes
+    ----------
+    equations : tuple of LinearEquation
+    places : tuple of (d_e,) int32
+        Where the readings of each equation are among all d.
+    solutions : tuple of str
+        Names of all solutions.
+    further : dict of str to Distribution
+        Of the coefficients behind those of the field.
+    boundary_flux : callable or None
+        What flows through boundary groups: see :func:`boundary_flux`.
+    sensors : Sensors or None
+        Those that are read.
+    refined : callable or None
+        See :class:`~invlift.models.base.ForwardModel`.
+    """
+
+    equations: tuple[LinearEquation, ...]
+    places: tuple[jax.Array, ...]
+    solutions: tuple[str, ...] = static()
+    further: Mapping[str, Distribution] | None = aside()
+    boundary_flux: Callable | None = aside()
+    sensors: Sensors | None = aside()
+    refined: Callable[[int], ForwardModel] | None = aside()
+
+    coefficients_name = LinearEquation.coefficients_name
+    max_derivative = LinearEquation.max_derivative
+
+    @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients."""
+        return self.equations[0].num_coefficients
+
+    def alike(self) -> np.ndarray:
+        """As :meth:`ForwardModel.alike`: of one equation, where they are alike."""
+        labels = np.zeros((2, sum(at.shape[0] for at in self.places)), dtype=int)
+        for number, (equation, at) in enumerate(zip(self.equations, self.places, strict=True)):
+            labels[:, at] = np.full(at.shape[0], number), equation.alike()
+        return first_of_same(*labels)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Experiments:
+        """As :meth:`ForwardModel.of_readings`, without the table of sensors."""
+        place = np.full(sum(at.shape[0] for at in self.places), -1)
+        place[rows] = np.arange(rows.size)
+        new = [place[np.asarray(at)] for at in self.places]
+        pairs = zip(self.equations, new, strict=True)
+        equations = [each.of_readings(np.flatnonzero(own >= 0)) for each, own in pairs]
+        places = [sparse.as_index(own[own >= 0]) for own in new]
+        return replace(self, equations=tuple(equations), places=tuple(places), sensors=None)
+
+    @property
+    def _models(self):
+        return self.equations
+
+    def _join(self, parts):
+        """What belongs to readings, (d_e, ...) of each equation, in the order of all, (d, ...)."""
+        size = sum(at.shape[0] for at in self.places)
+        total = jnp.zeros((size, *parts[0].shape[1:]))
+        return total.at[jnp.concatenate(self.places)].set(
+            jnp.concatenate(parts), unique_indices=True, mode="promise_in_bounds"
+        )
+
+    def _weights(self, weighed):
+        """Columns of the readings of each equation."""
+        return [sparse.gather(weighed.T, at).T for at in self.places]
+
+
+def assemble_experiments(
+    mesh: Mesh,
+    experiments: Sequence[Experiment],
+    *,
+    shared: Mapping[str, Any] | None = None,
+    known: Mapping[str, float] | None = None,
+    location: str = "nodes",
+    refine_solution: int = 0,
+) -> LinearEquation | Experiments | OnFinerMesh:
+    """Readings of several experiments as a function of one log-conductivity.
+
+    Experiments of which u is held at the same nodes, and that have the same Robin coefficients,
+    share a matrix: their readings take one factorisation.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    experiments : sequence of Experiment
+        With different names.
+    shared : mapping, optional
+        Conditions of all experiments that have not got the key themselves.  A distribution among
+        them is one unknown for all of these; in those of an experiment it is one of its own.
+    known : mapping of str to float, optional
+        See :func:`invlift.assemble_poisson`.
+    location : {"nodes", "cells"}
+        Where the coefficients live.
+    refine_solution : int, optional
+        See :func:`invlift.assemble_poisson`.
+
+    Returns
+    -------
+    LinearEquation, Experiments or OnFinerMesh
+        The readings of one experiment after those of the other.  Its ``further`` are
+        distributions, by name, of what the coefficients hold beside the field.
+
+    Raises
+    ------
+    InputError
+        As :func:`invlift.assemble_poisson`, with the experiment's name in front of what is wrong;
+        if there are no experiments, or two of one name.
+    """
+    require_float64(points=mesh.points)
+    names = [each.name for each in experiments]
+    if not names or len(set(names)) < len(names):
+        expected, found = "one or more with different names", ", ".join(names) or "none"
+        raise InputError("experiments", expected, found, "give each its own name")
+    for each in experiments:
+        check_readings(mesh, each)
+    body = Body(mesh, cell_basis(mesh), location, known_conductivity(mesh, known))
+    parts, unknowns = [], {}
+    for each in experiments:
+        own = "" if names == [""] else f"{each.name}_"
+
+        def prefix(key: str, each=each, own=own) -> str:
+            return own if key in each.conditions else ""
+
+        with told_at(partial(in_experiment, each.name)):
+            conditions = {**(shared or {}), **each.conditions}
+            parts.append(parts_of(mesh, body.basis, conditions, prefix))
+        unknowns |= parts[-1].unknowns | each.observation.unknowns
+    numbers = numbers_of(unknowns, body.num_coefficients)
+    equations, places = [], []
+    sizes = [len(each.observation.kept) for each in experiments]
+    ends = np.cumsum(sizes)
+    for each, end, size in zip(experiments, ends, sizes, strict=True):
+        check_unknown(body, each.observation, end - size)
+    for group in same_matrix(parts):
+        own = [experiments[k] for k in group]
+        with told_at(partial(in_experiment, own[0].name)):
+            equations.append(
+                field_equation(
+                    body,
+                    [each.name for each in own],
+                    [each.observation for each in own],
+                    [parts[k] for k in group],
+                    numbers,
+                )
+            )
+        own = [np.arange(ends[k] - sizes[k], ends[k]) for k in group]
+        places.append(sparse.as_index(np.concatenate(own)))
+    of_all = {
+        "further": unknowns,
+        "boundary_flux": partial(
+            boundary_flux, mesh, experiments, shared=shared, known=known, location=location
+        ),
+        "sensors": joined({each.name: each.observation.sensors for each in experiments}),
+    }
+    solutions = tuple(name for each in equations for name in each.solutions)
+    if len(equations) == 1:
+        model = replace(equations[0], **of_all)
+    else:
+        model = Experiments(
+            equations=tuple(equations), places=tuple(places), solutions=solutions, **of_all
+        )
+    again = partial(_on_refinement, experiments, shared or {}, known=known, location=location)
+    return refinable(model, mesh, location, again, refine_solution)
+
+
+def _on_refinement(experiments, shared, refinement: Refinement, **options):
+    """The same experiments on a refined mesh."""
+    moved = [
+        Experiment(
+            each.name,
+            observation_on(refinement, each.observation),
+            conditions_on(refinement, each.conditions),
+        )
+        for each in experiments
+    ]
+    shared = conditions_on(refinement, shared)
+    return assemble_experiments(refinement.mesh, moved, shared=shared, **options)
+
+
+def check_readings(mesh: Mesh, experiment: Experiment) -> None:
+    """Check that readings were located on the mesh, and none is of another experiment."""
+    name, sensors = experiment.name, experiment.observation.sensors
+    if not mesh.is_same(experiment.observation.mesh or mesh):
+        expected, found = f"readings located on the mesh {mesh.name!r}", "those of another mesh"
+        raise InputError("observation", expected, found, "call locate with this mesh")
+    names = np.unique(() if sensors.experiments is None else sensors.experiments).tolist()
+    others = [each for each in names if each not in ("", name)]
+    if others[0 if name else 1 :]:
+        expected = f"readings of experiment {name!r} alone" if name else "those of one experiment"
+        remedy = "take the rows of each: observation.take(rows)"
+        where = f"{sensors.name}, column experiment"
+        raise InputError(where, expected, ", ".join(others), remedy)
+
+
+def boundary_flux(
+    mesh: Mesh, experiments: Sequence[Experiment], group: str, experiment: str = "", **options
+) -> tuple[tuple[str, ...], str, Callable[[np.ndarray, np.ndarray | None], np.ndarray]]:
+    """What flows into the body through a boundary group in one of several experiments.
+
+    Parameters
+    ----------
+    mesh, experiments
+        As of :func:`assemble_experiments`; so are the options.
+    group : str
+    experiment : str
+        Its name; that of the only one may be left out.
+
+    Returns
+    -------
+    further : tuple of str
+        Names of the unknowns beside the field that it depends on.
+    solution : str
+        Name of the solution whose flux it is.
+    flux_of : callable
+        Coefficients of the field and of these, (k, N), and the solutions that belong to them, (k,
+        num_nodes) or None, to fluxes, (k,), in C U L^(dim - 2).  With None they are solved for.
+
+    Raises
+    ------
+    InputError
+        If there is no such experiment or group, or what flows through the group is given.
+    """
+    names = [each.name for each in experiments]
+    if not experiment and len(names) == 1:
+        experiment = names[0]
+    if experiment not in names:
+        expected, found = f"one of the experiments {', '.join(names)}", repr(experiment)
+        raise InputError(f"flux, {group}", expected, found, "name one of them")
+    own = experiments[names.index(experiment)]
+    mesh.facets(group, f"flux, {group}")
+    sensors = sensors_from_arrays(np.zeros((1, mesh.dim)), np.zeros(1))
+    parts = {FLUXES: Weights(np.array([[group]]), np.ones((1, 1)))}
+    observation = Observation(parts, sensors, np.zeros(1, dtype=int), np.zeros(1))
+    model = assemble_experiments(mesh, [own._replace(observation=observation)], **options)
+
+    def flux_of(coefficients, solutions=None):
+        if solutions is None:
+            return np.asarray(_first_readings(model, coefficients))
+        return np.asarray(_first_readings_of(model, coefficients, solutions))
+
+    return tuple(model.further), model.solutions[0], flux_of
+
+
+@partial(Program, effort="some")
+def _first_readings(model: LinearEquation, coefficients: jax.Array) -> jax.Array:
+    """Of coefficients (k, N), one after the other: (k,)."""
+    return jax.lax.map(lambda each: model(each)[0], coefficients)
+
+
+@partial(Program, effort="some")
+def _first_readings_of(
+    model: LinearEquation, coefficients: jax.Array, solutions: jax.Array
+) -> jax.Array:
+    """The same where the solutions, (k, num_nodes), are known."""
+
+    def flux(pair):
+        at, solution = pair
+        return model.readings_of(at, solution[None])[0]
+
+    return jax.lax.map(flux, (coefficients, solutions))
+
+
+def numbers_of(unknowns: Mapping[str, Distribution | Prior], first: int) -> dict[str, np.ndarray]:
+    """Which coefficients each of the unknowns is, (k,) int, from the first on."""
+    sizes = [math.prod(each.shape) for each in unknowns.values()]
+    ends = first + np.cumsum(sizes, dtype=int)
+    pairs = zip(unknowns, sizes, ends, strict=True)
+    return {name: np.arange(end - size, end) for name, size, end in pairs}
+
+
+def in_experiment(name: str, where: str) -> str:
+    """A place with the experiment in front, if that has a name."""
+    return f"experiment {name}, {where}" if name else where
+
+
+def same_matrix(parts: Sequence[Parts]) -> list[list[int]]:
+    """Numbers of the experiments that share a matrix."""
+    groups: dict[Any, list[int]] = {}
+    for k, each in enumerate(parts):
+        coefficients = [
+            (group, value if isinstance(value, str) else np.asarray(value, dtype=float).tobytes())
+            for group, (value, _) in sorted(each.robin.items())
+        ]
+        groups.setdefault((each.held.tobytes(), *coefficients), []).append(k)
+    return list(groups.values())

@@ -1,0 +1,268 @@
+"""The equation of a field for experiments that share a matrix, from their conditions and readings.
+
+What a Robin condition that is read or has an unknown exchanges heat or water with is one further
+degree of freedom that is held at the ambient value: what flows in through the boundary is then the
+reaction there, as on a boundary where u is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import skfem
+from scipy.sparse import block_diag, csr_array
+
+from invlift.errors import InputError
+from invlift.fem.equations.conditions import exchange_load, facet_mass
+from invlift.fem.equations.discretisation import facet_basis
+from invlift.fem.equations.equation import LinearEquation
+from invlift.fem.equations.equation_assembly import Form, Functionals, Input, linear_equation
+from invlift.fem.equations.flux import flux_weights, held_facets
+from invlift.fem.equations.forms import conduction, exchange
+from invlift.fem.equations.unknown_conditions import Parts
+from invlift.fem.mesh.functionals import rows_of
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.readings.base import FIELD, FLUXES, UNKNOWNS, Weights
+from invlift.fem.readings.locate import Observation
+
+
+class Body(NamedTuple):
+    """Where the field lives.
+
+    Attributes
+    ----------
+    mesh : Mesh
+    basis : skfem.Basis
+        Linear elements on its cells.
+    location : {"nodes", "cells"}
+    known : (num_cells,) array
+        Log-conductivity where it is known, NaN elsewhere.
+    """
+
+    mesh: Mesh
+    basis: skfem.Basis
+    location: str
+    known: np.ndarray
+
+    @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients of the field."""
+        return len(self.mesh.places_of(self.location))
+
+
+def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndarray:
+    """Log-conductivity of the cells of subdomains where it is known, NaN elsewhere.
+
+    Raises
+    ------
+    InputError
+        If there is no such subdomain, a value is not a positive number, two subdomains overlap or
+        nothing is left.
+    """
+    found = np.full(mesh.num_cells, np.nan)
+    for name, value in (known or {}).items():
+        where = f"conductivity, {name}"
+        cells = mesh.cells_of(name, where)
+        if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
+            raise InputError(where, "a positive number", f"{value!r}", "give its conductivity")
+        if not np.isnan(found[cells]).all():
+            expected, remedy = "a subdomain that no other overlaps", "name disjoint ones"
+            raise InputError(where, expected, "one that another overlaps", remedy)
+        found[cells] = np.log(value)
+    if not np.isnan(found).any():
+        remedy = "leave out the one in which it is to be found"
+        raise InputError("conductivity", "a part where it is unknown", "none", remedy)
+    return found
+
+
+def field_equation(
+    body: Body,
+    names: Sequence[str],
+    observations: Sequence[Observation],
+    parts: Sequence[Parts],
+    numbers: Mapping[str, np.ndarray],
+    further: Sequence[Form] = (),
+) -> LinearEquation:
+    """Functionals of L experiments as a function of all coefficients.
+
+    Parameters
+    ----------
+    body : Body
+    names : sequence of L str
+    observations : sequence of L Observation
+    parts : sequence of L Parts
+        Of which u is held at the same nodes, and that have the same Robin coefficients.
+    numbers : mapping of str to (k,) array of int
+        Which coefficients each of the further unknowns is, those of other equations included.
+    further : sequence of Form
+        Behind those of conduction and exchange, on the nodes of the mesh.
+
+    Raises
+    ------
+    InputError
+        If a flux is read where nothing says that there is one.
+    """
+    mesh, basis, first = body.mesh, body.basis, parts[0]
+    groups = list(dict.fromkeys(
+        name for each in observations if FLUXES in each.parts
+        for name in each.parts[FLUXES].places.ravel().tolist() if name
+    ))  # fmt: skip
+    apart = [group for group in first.robin if _is_apart(group, groups, parts)]
+    outside = {group: mesh.num_nodes + k for k, group in enumerate(apart)}
+    size = mesh.num_nodes + len(outside)
+    held = np.concatenate([first.held, np.array([*outside.values()], dtype=int)])
+    tests, shares = _tests(body, groups, first, outside, size)
+    forms = [
+        Form(basis, conduction, location=body.location, known=body.known, tests=tests),
+        *(_exchange(body, first, group, dof, numbers) for group, dof in outside.items()),
+        *further,
+    ]
+
+    def on_all(nodal) -> np.ndarray:
+        """Values at the nodes of each experiment, at all degrees of freedom: (size, L)."""
+        rows = [np.zeros(mesh.num_nodes) if each is None else each for each in nodal]
+        return np.concatenate([np.stack(rows, axis=1), np.zeros((len(outside), len(rows)))])
+
+    load, values = on_all([p.load for p in parts]), on_all([p.values for p in parts])
+    constant = csr_array((mesh.num_nodes, mesh.num_nodes))
+    for group, (coefficient, _) in first.robin.items():
+        if group not in outside:
+            constant = constant + facet_mass(basis, mesh, group, coefficient)
+    for k, part in enumerate(parts):
+        for group, (coefficient, ambient) in part.robin.items():
+            if group not in outside:
+                load[: mesh.num_nodes, k] += exchange_load(basis, mesh, group, coefficient, ambient)
+                continue
+            if np.ndim(ambient) == 0:
+                values[outside[group], k] = ambient
+                continue
+            if isinstance(coefficient, str):
+                where, found = f"robin, {group}, ambient", "a field"
+                remedy = "give a number, or a coefficient that is known"
+                raise InputError(where, "a number, as the coefficient is unknown", found, remedy)
+            inflow = exchange_load(basis, mesh, group, coefficient, ambient)
+            load[: mesh.num_nodes, k] += inflow
+            load[outside[group], k] -= inflow.sum()
+    inputs = []
+    for name in dict.fromkeys(name for part in parts for name in part.units):
+        units = [part.units.get(name) for part in parts]
+        for j, number in enumerate(numbers[name]):
+            of_load, of_values = (
+                on_all([None if u is None or u[i] is None else u[i][j] for u in units])
+                for i in (0, 1)
+            )
+            for k, unit in enumerate(units):
+                if unit is not None and unit.ambient is not None:
+                    of_values[outside[unit.ambient], k] = 1.0
+            inputs.append(Input(int(number), of_load, of_values[held]))
+    num_coefficients = body.num_coefficients + sum(len(each) for each in numbers.values())
+    return linear_equation(
+        forms,
+        readings=[_readings(body, each, size, groups, numbers) for each in observations],
+        load=load,
+        held=held,
+        values=values[held],
+        constant=block_diag([constant, csr_array((len(outside), len(outside)))], format="csr"),
+        experiments=names,
+        inputs=inputs,
+        reactions=csr_array(shares),
+        num_coefficients=num_coefficients,
+    )
+
+
+def _is_apart(group: str, read: Sequence[str], parts: Sequence[Parts]) -> bool:
+    """Whether what a Robin condition exchanges with is a degree of freedom."""
+    units = (unit for part in parts for unit in part.units.values())
+    is_unknown = isinstance(parts[0].robin[group][0], str)
+    return is_unknown or group in read or any(unit.ambient == group for unit in units)
+
+
+def check_unknown(body: Body, observation: Observation, first: int) -> None:
+    """Refuse to read the log-conductivity where it is known.
+
+    Raises
+    ------
+    InputError
+        Naming the reading by its number, which of the first is ``first``.
+    """
+    if FIELD not in observation.parts:
+        return
+    places, weights = observation.parts[FIELD]
+    known = body.known[places // (body.mesh.dim + 1)]
+    rows = np.flatnonzero((~np.isnan(known) & (weights != 0.0)).any(axis=1))
+    if rows.size:
+        expected, found = "a place where the conductivity is unknown", "one where it is known"
+        where = f"observed, index {first + rows[0]}"
+        raise InputError(where, expected, found, "remove the reading")
+
+
+def _exchange(body: Body, parts: Parts, group: str, dof: int, numbers) -> Form:
+    """The Robin condition of a boundary group with the degree of freedom outside."""
+    facets = facet_basis(body.basis, body.mesh, group)
+    num = facets.element_dofs.shape[1]
+    dofs = np.concatenate([facets.element_dofs, np.full((1, num), dof)])
+    coefficient, _ = parts.robin[group]
+    if isinstance(coefficient, str):
+        return Form(facets, exchange, location=np.full(num, numbers[coefficient][0]), dofs=dofs)
+    if np.ndim(coefficient):
+        coefficient = np.asarray(coefficient)[facets.element_dofs]
+    else:
+        coefficient = np.full(num, coefficient)
+    return Form(facets, exchange, dofs=dofs, known=coefficient)
+
+
+def _tests(body: Body, groups: Sequence[str], parts: Parts, outside: Mapping[str, int], size: int):
+    """Weights of residuals in fluxes: of the cells, (p, dim + 1, num_cells), and (p, size)."""
+    mesh, basis = body.mesh, body.basis
+    cells = basis.mesh.t
+    gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(mesh.dim + 1)])
+    tests, shares = np.zeros((len(groups), *cells.shape)), np.zeros((len(groups), size))
+    is_held = held_facets(mesh, parts.held_groups)
+    for k, group in enumerate(groups):
+        if group in outside:
+            shares[k, outside[group]] = 1.0
+            continue
+        is_own = held_facets(mesh, [group])
+        if not is_held[is_own].all():
+            known = ", ".join([*parts.held_groups, *outside])
+            raise InputError(
+                f"flux, {group}",
+                f"a boundary group on which the solution is held, or of a Robin condition: {known}",
+                f"{group!r}",
+                "correct it: what flows through all others is given, or nothing",
+            )
+        weights = flux_weights(mesh, cells, gradients, group, parts.held_groups)
+        tests[k], shares[k, : mesh.num_nodes] = weights
+    return tests, shares
+
+
+def _readings(
+    body: Body, observation: Observation, size: int, groups: Sequence[str], numbers
+) -> Functionals:
+    """Matrices of the readings of one experiment."""
+    num = len(observation.kept)
+    fluxes = observation.parts.get(FLUXES)
+    reactions = np.zeros((num, len(groups)))
+    if fluxes is not None:
+        for places, weights in zip(fluxes.places.T, fluxes.weights.T, strict=True):
+            for k, group in enumerate(groups):
+                reactions[:, k] += np.where(places == group, weights, 0.0)
+    num_coefficients = body.num_coefficients + sum(len(each) for each in numbers.values())
+    own = csr_array((num, num_coefficients))
+    if FIELD in observation.parts:
+        own = own + _of_field(body, observation.parts[FIELD], num_coefficients)
+    if UNKNOWNS in observation.parts:
+        places, weights = observation.parts[UNKNOWNS]
+        of_names = np.array([[numbers[each][0] if each else 0 for each in row] for row in places])
+        own = own + rows_of(of_names, weights, num_coefficients)
+    solution = rows_of(observation.nodes, observation.weights, size)
+    return Functionals(solution, csr_array(reactions), own)
+
+
+def _of_field(body: Body, read: Weights, size: int) -> csr_array:
+    """Rows that read the log-conductivity at corners of cells from the coefficients."""
+    cells = read.places // (body.mesh.dim + 1)
+    numbers = body.mesh.cells.ravel()[read.places] if body.location == "nodes" else cells
+    return rows_of(numbers, read.weights, size)

@@ -1,0 +1,155 @@
+"""Matrices of one element for common equations, for :func:`invlift.linear_equation`.
+
+Each is a weight, a function of the coefficient at the element's Q quadrature points, times
+symmetric matrices (m, m) that follow from the :class:`~invlift.fem.equations.terms.Element` alone.
+Coefficients of fields are logarithms, so that what they stand for is positive; numbers stand for
+themselves.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem.equations.terms import Element
+from invlift.programs.pytrees import Module
+
+
+class Weighted(Module, settings=True):
+    """Base of forms whose matrix is a weight of the coefficient times what does not depend on it.
+
+    The latter is integrated once, when the equation is assembled: a new coefficient only scales the
+    matrices of the elements, and the derivatives are those of the weight.
+    """
+
+    def weight(self, coefficient: jax.Array) -> jax.Array:
+        """The weight at points where the coefficient has these values, of the same shape."""
+        raise NotImplementedError
+
+    def integrand(self, element: Element) -> np.ndarray | jax.Array:
+        """The matrix at each point times the point's weight, symmetric, (m, m, Q, ...).
+
+        Of one element, or of E elements as arrays whose last axis is theirs.
+        """
+        raise NotImplementedError
+
+    def __call__(self, coefficient: jax.Array, element: Element) -> jax.Array:
+        """The matrix of one element, (m, m), for the coefficient at its points, (Q,)."""
+        return self.integrand(element) @ self.weight(coefficient)
+
+
+def _exponential(coefficient):
+    return jnp.exp(coefficient)
+
+
+def _itself(coefficient):
+    return coefficient
+
+
+def _inverse(coefficient):
+    return 1.0 / coefficient
+
+
+def _products(subscripts: str, functions, weight):
+    """Products of each two functions at each point, times its weight: (m, m, Q, ...)."""
+    xp = weight.__array_namespace__()  # NumPy's on the host, JAX's where a matrix is differentiated
+    return xp.einsum(subscripts, functions, functions, weight)
+
+
+class _Conduction(Weighted):
+    """Integrals of exp(phi) grad v_i . grad v_j, of -div(exp(phi) grad u)."""
+
+    weight = staticmethod(_exponential)
+
+    def integrand(self, element):
+        return _products("idq...,jdq...,q...->ijq...", element.gradient, element.weight)
+
+
+class _Storage(Weighted):
+    """Integrals of S v_i v_j, of the term S u, with S itself as the coefficient."""
+
+    weight = staticmethod(_itself)
+
+    def integrand(self, element):
+        return _products("iq...,jq...,q...->ijq...", element.value, element.weight)
+
+
+class _Reaction(_Storage):
+    """Integrals of exp(c) v_i v_j, of the term exp(c) u.
+
+    On facets the part of a Robin condition or of a contact whose coefficient is unknown.
+    """
+
+    weight = staticmethod(_exponential)
+
+
+class _Exchange(Weighted):
+    """Integrals of h (v_i - V)(v_j - V) over a facet, (m + 1, m + 1).
+
+    What flows in through it is h (U - u) where U, the last degree of freedom, of the function V, is
+    what lies outside: a potential, or the ambient value of a Robin condition.
+    """
+
+    weight = staticmethod(_itself)
+
+    def integrand(self, element):
+        xp = element.weight.__array_namespace__()
+        jump = xp.concatenate([element.value, -xp.ones_like(element.value[:1])])
+        return _products("iq...,jq...,q...->ijq...", jump, element.weight)
+
+
+class _Contact(_Exchange):
+    """:data:`exchange` by 1 / z: what flows through a contact of impedance z, the coefficient."""
+
+    weight = staticmethod(_inverse)
+
+
+conduction, storage, reaction = _Conduction(), _Storage(), _Reaction()
+exchange, contact = _Exchange(), _Contact()
+
+
+class Elasticity(Weighted):
+    """A linear elastic body with exp(c) as Young's modulus, for displacements u.
+
+    Integrals of exp(c) (2 mu eps_i : eps_j + lambda div v_i div v_j), where eps is the symmetric
+    gradient, mu = 1 / (2 (1 + nu)) and lambda = nu / ((1 + nu) (1 - 2 nu)); in two dimensions this
+    is plane strain, and lambda = nu / (1 - nu^2) plane stress.
+
+    Attributes
+    ----------
+    poisson_ratio : float
+        nu, between -1 and 0.5.
+    is_plane_stress : bool
+        Of a thin plate, in two dimensions.
+
+    Raises
+    ------
+    InputError
+        If nu is not between these.
+    """
+
+    poisson_ratio: float = 0.3
+    is_plane_stress: bool = False
+
+    def __post_init__(self) -> None:
+        if not -1.0 < self.poisson_ratio < 0.5:
+            expected, found = "a number between -1 and 0.5", f"{self.poisson_ratio}"
+            remedy = "give that of the material, such as 0.3 of steel"
+            raise InputError("poisson_ratio", expected, found, remedy)
+
+    weight = staticmethod(_exponential)
+
+    def integrand(self, element: Element) -> np.ndarray | jax.Array:
+        """As of :class:`Weighted`."""
+        ratio = self.poisson_ratio
+        shear = 1.0 / (2.0 * (1.0 + ratio))
+        lame = ratio / ((1.0 + ratio) * (1.0 - 2.0 * ratio))
+        lame = ratio / (1.0 - ratio**2) if self.is_plane_stress else lame
+        strain = 0.5 * (element.gradient + element.gradient.swapaxes(1, 2))
+        xp = element.weight.__array_namespace__()
+        divergence = xp.einsum("iccq...->iq...", element.gradient)
+        sheared = _products("icdq...,jcdq...,q...->ijq...", strain, element.weight)
+        swollen = _products("iq...,jq...,q...->ijq...", divergence, element.weight)
+        return 2.0 * shear * sheared + lame * swollen

@@ -1,0 +1,79 @@
+"""Conditions and readings on a refined mesh, from those on the given one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from invlift.fem.fields.random_field import RandomField
+from invlift.fem.mesh.refinement import Refinement
+from invlift.fem.readings.base import FIELD, FLUXES, SOLUTION, Weights
+from invlift.fem.readings.locate import Observation, locate
+
+
+@dataclass(frozen=True, eq=False)
+class InterpolatedField(RandomField):
+    """A random field on a boundary that is linear between places, (n, dim), of its own.
+
+    Attributes
+    ----------
+    given : (n, dim) array
+    matrix : (k, n) sparse array
+        Values at other places from those at its own.
+    """
+
+    given: np.ndarray
+    matrix: Any
+
+    def modes(self, points: np.ndarray, where: str) -> np.ndarray:
+        """As :meth:`RandomField.modes`, (k, K), of the field at its own places."""
+        return self.matrix @ super().modes(self.given, where)
+
+
+def conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions as :func:`invlift.assemble_poisson` takes them, arrays and fields interpolated."""
+
+    def of_group(group, value):
+        if isinstance(value, RandomField):
+            own = np.unique(refinement.given.facets(group))
+            matrix = refinement.nodes[np.unique(refinement.mesh.facets(group))][:, own]
+            parts = of_group(group, value.mean), value.sd, value.correlation_range
+            return InterpolatedField(*parts, refinement.given.points[own], matrix)
+        return refinement.nodes @ np.asarray(value) if _is_array(value) else value
+
+    found = dict(conditions)
+    for key in ("dirichlet", "neumann"):
+        if found.get(key):
+            found[key] = {group: of_group(group, each) for group, each in found[key].items()}
+    if found.get("robin"):
+        found["robin"] = {
+            group: tuple(of_group(group, each) for each in pair)
+            for group, pair in found["robin"].items()
+        }
+    if _is_array(source := found.get("source")):
+        is_nodal = len(source) == refinement.given.num_nodes
+        found["source"] = refinement.of_field("nodes" if is_nodal else "cells") @ np.asarray(source)
+    return found
+
+
+def _is_array(value) -> bool:
+    return isinstance(value, np.ndarray | list) and np.ndim(value) == 1
+
+
+def observation_on(refinement: Refinement, observation: Observation) -> Observation:
+    """The same readings, of the solution on a refined mesh.
+
+    Places are looked for there; readings that were made without a mesh are of the same nodes.
+    Those of the field stay what they are.
+    """
+    parts = dict(observation.parts)
+    if observation.mesh is not None and (SOLUTION in parts or FLUXES in parts):
+        found = locate(refinement.mesh, observation.sensors, "project").parts
+        parts |= {name: found[name] for name in (SOLUTION, FLUXES) if name in found}
+    if FIELD in parts:
+        places, weights = parts[FIELD]
+        parts[FIELD] = Weights(refinement.corners.ravel()[places], weights)
+    return replace(observation, parts=parts, mesh=refinement.mesh)

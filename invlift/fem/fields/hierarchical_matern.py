@@ -1,0 +1,412 @@
+"""Matern prior whose correlation range, standard deviation, or both are unknown.
+
+The field is that of :mod:`invlift.fem.fields.matern`, phi = mean + S(range, std) w, where range
+and standard deviation have distributions of their own (Lindgren, Rue & Lindstrom 2011, section 2;
+Fuglstad et al. 2019 discuss which are sensible).  All unknowns are coordinates (z, w), standard
+normal but for what a distribution leaves over (`log_reference`), and phi is a smooth function of
+them that is not affine.
+
+S depends on the range through K = kappa^2 M + G + c kappa E, and derivatives by log(kappa) need
+K' = 2 kappa^2 M + c kappa E alone: those of a solve are solves with the same factor, as (K^-1)' =
+-K^-1 K' K^-1.  Only orders alpha that are odd also need derivatives of the Cholesky factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem import linalg
+from invlift.fem.fields.base import Nominal
+from invlift.fem.fields.hierarchical_tangent import Along, HierarchicalTangent, pad
+from invlift.fem.fields.hyperpriors import checked, log_at_zero, log_value, moments
+from invlift.fem.fields.matern import (
+    MaternPrior,
+    Matrices,
+    assemble,
+    check_range,
+    check_std,
+    checked_mean,
+    log_variance_without_tau,
+    matern_alpha,
+    matern_prior,
+    unscaled_root,
+)
+from invlift.fem.mesh.mesh import Mesh
+from invlift.programs.compilation import program
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import aside, static
+from invlift.unknowns.distributions import Distribution, is_distribution
+from invlift.unknowns.priors.base import Prior
+
+#: Points of the Gauss-Hermite rule that averages the prior variance over the range.
+NUM_QUADRATURE = 16
+
+
+class HierarchicalMaternPrior(Prior):
+    """phi = mean + S(range, std) w, where (z, w) is standard normal.
+
+    Build it with :func:`hierarchical_matern_prior`.  White coordinates are z of the range, if it is
+    unknown, z of the standard deviation, if it is, and w: m = num_hyper + N in all.
+
+    Attributes
+    ----------
+    mean : (N,)
+        Prior mean of phi.
+    matrices : Matrices
+        What K is made of.
+    factor : linalg.Factor or None
+        Of K, if the range is known.
+    correlation_range, std : () or Distribution
+        What is known, or the distribution of it: a transformation of its z.
+    smoothness : ()
+        nu.
+    log_variance : ()
+        Logarithm of tau^2 times the marginal variance for kappa = 1.
+    alpha : int
+        Order of the operator.
+    location : str
+        ``"nodes"``.
+    mesh : Mesh or None
+        Where the field lives, for those who read its posterior.
+    nominal : tuple of Nominal
+        What it was asked to be.
+    """
+
+    mean: jax.Array
+    matrices: Matrices
+    factor: linalg.Factor | None
+    correlation_range: jax.Array | Distribution
+    std: jax.Array | Distribution
+    smoothness: jax.Array
+    log_variance: jax.Array
+    alpha: int = static()
+    location: str = static(default="nodes")
+    mesh: Mesh | None = aside()
+    nominal: tuple[Nominal, ...] | None = aside()
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What is: "range" and "std", or one of them."""
+        return tuple(self._distributions)
+
+    @property
+    def _distributions(self) -> dict[str, Distribution]:
+        parts = {"range": self.correlation_range, "std": self.std}
+        return {name: part for name, part in parts.items() if isinstance(part, Distribution)}
+
+    @property
+    def num_hyper(self) -> int:
+        """Number of unknowns besides the field, 1 or 2."""
+        return len(self.unknown)
+
+    @property
+    def num_white(self) -> int:
+        """Number m of white coordinates."""
+        return self.num_hyper + self.mean.shape[0]
+
+    def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
+        """The unknown ones of ``prior_range`` (in the mesh's unit of length) and ``prior_std``."""
+        logs = self._logs(white[: self.num_hyper])
+        return {f"prior_{name}": jnp.exp(logs[name]) for name in self.unknown}
+
+    @property
+    def distributions(self) -> dict[str, Distribution]:
+        """As :attr:`Prior.distributions`."""
+        return {f"prior_{name}": part for name, part in self._distributions.items()}
+
+    def log_reference(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Prior.log_reference`: that of the distributions."""
+        pairs = zip(self._distributions.values(), white[: self.num_hyper], strict=True)
+        return sum((part.log_reference(z[None]) for part, z in pairs), jnp.zeros(()))
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Prior.sample`."""
+        return np.concatenate([self.sample_hyper(rng), rng.standard_normal(self.mean.shape[0])])
+
+    def sample_hyper(self, rng: np.random.Generator) -> np.ndarray:
+        """Exact draw of z, (num_hyper,)."""
+        return np.concatenate([part.sample(rng) for part in self._distributions.values()])
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """phi, (N,), from white coordinates, (m,): one factorisation and a few solves.
+
+        JAX may differentiate by ``white``, in both modes and repeatedly; derivatives reuse the
+        factor, for odd orders alpha but for the factor's own derivatives.  What :meth:`linearise`
+        returns is faster.
+        """
+        matrices = self.matrices
+        log_kappa, scale = self._scales(white[: self.num_hyper])
+        entries = matrices.operator(jnp.exp(log_kappa))
+        factor = self._factorise(entries)
+
+        def solve(columns):
+            return jax.lax.custom_linear_solve(
+                partial(matrices.pattern.product, entries),
+                columns,
+                lambda _, right: linalg.solve(factor, right),
+                symmetric=True,
+            )
+
+        if self._is_range_unknown:
+            half = partial(_half_solve_transpose, 0, matrices, factor, log_kappa)
+        else:
+            half = partial(linalg.half_solve_transpose, factor)
+        columns = unscaled_root(
+            white[self.num_hyper :, None],
+            alpha=self.alpha,
+            noise_scale=matrices.noise_scale,
+            mass=partial(matrices.pattern.product, matrices.mass),
+            solve=solve,
+            half_solve_transpose=half,
+        )
+        return self.mean + scale * columns[:, 0]
+
+    def linearise(self, white: jax.Array) -> tuple[jax.Array, HierarchicalTangent]:
+        """phi, (N,), and its derivatives at white coordinates, (m,).
+
+        Takes one factorisation and a few solves; for odd orders alpha and an unknown range also
+        two derivatives of the factor, some ten times as long (what is not used under ``jit`` is not
+        computed).
+        """
+        hyper, noise = white[: self.num_hyper], white[self.num_hyper :, None]
+        log_kappa, scale = self._scales(hyper)
+        kappa = jnp.exp(log_kappa)
+        if self._is_range_unknown and self.alpha % 2:
+            jet = _factorise_jet(self.matrices, kappa, 2)
+        else:
+            jet = linalg.FactorJet(self._factorise(self.matrices.operator(kappa)), ())
+        order = 1 if self._is_range_unknown else 0
+        along = Along(self, kappa, jet, 1.0)
+        stages = along.root(pad(noise, order + 1))
+        unscaled = stages[-1][..., 0]
+        by_log_kappa = None
+        if self._is_range_unknown:
+            by_log_kappa = scale * (unscaled[1] + self.smoothness * unscaled[0])
+        tangent = HierarchicalTangent(
+            prior=self,
+            slopes=self._slopes(hyper),
+            white=noise,
+            kappa=kappa,
+            scale=scale,
+            jet=jet,
+            stages=stages,
+            field=scale * unscaled[0],
+            by_log_kappa=by_log_kappa,
+        )
+        return self.mean + tangent.field, tangent
+
+    def given(self, hyper: jax.Array) -> MaternPrior:
+        """The prior of the field for known z, (num_hyper,)."""
+        log_kappa, scale = self._scales(hyper)
+        entries = self.matrices.operator(jnp.exp(log_kappa))
+        return MaternPrior(
+            mean=self.mean,
+            factor=self._factorise(entries),
+            structure=self.matrices.structure,
+            pattern=self.matrices.pattern,
+            operator_values=entries[self.matrices.lower],
+            mass_values=self.matrices.mass,
+            noise_scale=self.matrices.noise_scale,
+            tau=1.0 / scale,
+            alpha=self.alpha,
+        )
+
+    def pointwise_std(self, corners: np.ndarray | None = None) -> np.ndarray:
+        """Prior standard deviation at each node, (N,), over the unknown range and std as well.
+
+        Of means over nodes, (k, c), where these are given: (k,).
+
+        Notes
+        -----
+        The variance for known range and std is averaged over the range by Gauss-Hermite quadrature
+        in z, 16 points, and is proportional to the mean of std^2.  A vague
+        prior on the range lets its largest values decide: there the field hardly varies over the
+        body, and its deviation grows like range / extent.  Of a distribution without a mean square,
+        such as a half-Cauchy one, the value at z = 0, about the median, stands for all.
+        """
+        points, weights, factor = np.zeros(1), np.ones(1), 1.0
+        given = self._distributions
+        if "range" in given and math.isfinite(moments(given["range"]).mean_square):
+            points, weights = np.polynomial.hermite_e.hermegauss(NUM_QUADRATURE)
+            weights = weights * np.exp([float(_reference(given["range"], z)) for z in points])
+        if "std" in given and math.isfinite(square := moments(given["std"]).mean_square):
+            factor = square / math.exp(2.0 * log_at_zero(given["std"]))
+        variance = 0.0
+        for point, weight in zip(points, weights / np.sum(weights), strict=True):
+            hyper = np.array([point if name == "range" else 0.0 for name in self.unknown])
+            variance += weight * _given(self, hyper).pointwise_std(corners) ** 2
+        return np.sqrt(variance * factor)
+
+    @property
+    def _is_range_unknown(self) -> bool:
+        return "range" in self.unknown
+
+    def _logs(self, hyper):
+        """Logarithms of range and std by name, () each."""
+        given = dict(zip(self.unknown, hyper, strict=True))
+        parts = {"range": self.correlation_range, "std": self.std}
+        return {
+            name: log_value(part, given[name]) if name in given else jnp.log(part)
+            for name, part in parts.items()
+        }
+
+    def _slopes(self, hyper):
+        """First and second derivatives of the unknown logarithms by their z, (num_hyper,) each."""
+        first, second = [], []
+        for part, z in zip(self._distributions.values(), hyper, strict=True):
+            slope = jax.grad(partial(log_value, part))
+            first.append(slope(z))
+            second.append(jax.grad(slope)(z))
+        return jnp.stack(first), jnp.stack(second)
+
+    def _scales(self, hyper):
+        """log(kappa) and 1 / tau."""
+        logs = self._logs(hyper)
+        log_kappa = 0.5 * jnp.log(8.0 * self.smoothness) - logs["range"]
+        log_scale = logs["std"] + self.smoothness * log_kappa - 0.5 * self.log_variance
+        return log_kappa, jnp.exp(log_scale)
+
+    def _factorise(self, entries):
+        if self.factor is not None:
+            return self.factor
+        entries = jax.lax.stop_gradient(entries)  # derivatives are those of the solves
+        return linalg.factorise(self.matrices.structure, entries[self.matrices.lower])
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _half_solve_transpose(order, matrices, factor, log_kappa, columns):
+    """d^order (L^-T columns) / d log(kappa)^order, (N, k), where columns do not vary.
+
+    Its derivatives of any order, in both modes, are such derivatives again: nothing is ever
+    transposed through the factorisation.  The factor serves order 0.
+    """
+    if order == 0:
+        return linalg.half_solve_transpose(factor, columns)
+    jet = _factorise_jet(matrices, jnp.exp(log_kappa), order)
+    return linalg.half_solve_transpose_jet(jet, pad(columns, order + 1))[order]
+
+
+@_half_solve_transpose.defjvp
+def _half_solve_transpose_jvp(order, primals, tangents):
+    matrices, factor, log_kappa, columns = primals
+    *_, log_kappa_dot, columns_dot = tangents
+    value = _half_solve_transpose(order, matrices, factor, log_kappa, columns)
+    slope = _half_solve_transpose(order + 1, matrices, factor, log_kappa, columns)
+    inside = _half_solve_transpose(order, matrices, factor, log_kappa, columns_dot)
+    return value, inside + slope * log_kappa_dot
+
+
+def _factorise_jet(matrices, kappa, order):
+    """The factor of K and its derivatives by log(kappa) up to an order."""
+    values = [matrices.operator(kappa)]
+    values += [matrices.operator_derivative(kappa, power) for power in range(1, order + 1)]
+    lower = tuple(entries[matrices.lower] for entries in values)
+    return linalg.factorise_jet(matrices.structure, lower)
+
+
+@program
+def _reference(part: Distribution, z):
+    return part.log_reference(jnp.reshape(z, (1,)))
+
+
+_given = program(HierarchicalMaternPrior.given)
+
+
+def some_matern_prior(
+    mesh: Mesh,
+    *,
+    correlation_range: float | Distribution,
+    std: float | Distribution,
+    **settings: Any,
+) -> MaternPrior | HierarchicalMaternPrior:
+    """:func:`matern_prior` where range and std are numbers, else the one below."""
+    is_unknown = is_distribution(correlation_range) or is_distribution(std)
+    build = hierarchical_matern_prior if is_unknown else matern_prior
+    return build(mesh, correlation_range=correlation_range, std=std, **settings)
+
+
+def hierarchical_matern_prior(
+    mesh: Mesh,
+    *,
+    correlation_range: float | Distribution,
+    std: float | Distribution,
+    smoothness: float,
+    mean: float | np.ndarray = 0.0,
+    boundary: str = "neumann",
+) -> HierarchicalMaternPrior:
+    """Matern prior on the nodes of a mesh with an unknown range, standard deviation, or both.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    correlation_range : float or distribution
+        Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
+        it, or its median, is between 1e-6 and 10 times the extent of the mesh. A distribution is
+        one of invlift or of NumPyro, of a positive number.
+    std : float or distribution
+        Nominal standard deviation of phi (dimensionless) far from the boundary; it, or its median,
+        is from 1e-9 to 50.
+    smoothness : float
+        nu > 0 with nu + dim/2 an integer.
+    mean : float or (N,) array
+        Prior mean of phi.
+    boundary : {"neumann", "robin"}
+        As for :func:`~invlift.fem.fields.matern.matern_prior`.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range, neither range nor std has a distribution, one has that
+        of something else than a positive number or one whose logarithm has a standard deviation
+        above 2, or JAX is not in double precision.
+    """
+    require_float64(points=mesh.points)
+    alpha = matern_alpha(smoothness, mesh.dim)
+    given = {"range": correlation_range, "std": std}
+    given = {name: checked(name, value) for name, value in given.items()}
+    unknown = [name for name, value in given.items() if isinstance(value, Distribution)]
+    for name, check in (("range", partial(check_range, mesh)), ("std", check_std)):
+        if name in unknown:
+            check(math.exp(min(moments(given[name]).log_median, 700.0)), "a median of ")
+        else:
+            check(given[name])
+            given[name] = float(given[name])
+    if not unknown:
+        raise InputError(
+            "prior range and std",
+            "a distribution of at least one of them",
+            f"{correlation_range!r} and {std!r}",
+            "use matern_prior where both are known",
+        )
+    parts = {n: part if n in unknown else np.float64(part) for n, part in given.items()}
+    matrices = assemble(mesh, boundary)
+    prior = HierarchicalMaternPrior(
+        mean=checked_mean(mesh, mean),
+        matrices=matrices,
+        factor=None,
+        correlation_range=parts["range"],
+        std=parts["std"],
+        smoothness=np.float64(smoothness),
+        log_variance=np.float64(log_variance_without_tau(smoothness, alpha, mesh.dim, 0.0)),
+        alpha=alpha,
+    )
+    length, spread = given["range"], given["std"]
+    if "range" in unknown:
+        length = math.exp(moments(length).log_median)
+    if "std" in unknown:
+        found = moments(spread)
+        is_finite = math.isfinite(found.mean_square)
+        spread = math.sqrt(found.mean_square) if is_finite else math.exp(found.log_median)
+    nominal = (Nominal(length, spread, boundary),)
+    prior = replace(jax.device_put(prior), mesh=mesh, nominal=nominal)
+    if "range" in unknown:
+        return prior
+    return replace(prior, factor=_given(prior, np.zeros(1)).factor)

@@ -1,0 +1,116 @@
+"""Distributions of a prior's range or standard deviation: their logarithm, and its moments."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, told_at
+from invlift.programs.compilation import program
+from invlift.unknowns.distributions import Distribution, Lognormal, as_distribution, is_distribution
+
+#: Largest spread of a logarithm: a standard deviation is then a factor of 7.
+MAX_LOG_SD = 2.0
+#: Standard normal z of which moments are taken, up to where Phi(-z) is a number.
+_GRID = np.linspace(-37.0, 37.0, 7401)
+#: Share of the largest part of a sum that its last part has where it does not converge.
+_NOT_NEGLIGIBLE = 1e-6
+
+
+def log_value(part: Distribution, z: jax.Array) -> jax.Array:
+    """Logarithm of the value T(z), (), for z of ()."""
+    if isinstance(part, Lognormal):
+        return part.location + part.scale * z
+    return jnp.log(part.transform(jnp.reshape(z, (1,))))
+
+
+def log_at_zero(part: Distribution) -> float:
+    """Logarithm of T(0): of the median, or of what is close to it where z is not quite normal."""
+    return float(_log_value(part, np.zeros(())))
+
+
+def checked(name: str, value: float | Distribution) -> float | Distribution:
+    """A number as it is, and a distribution as one of the library.
+
+    Parameters
+    ----------
+    name : str
+        "range" or "std", say, to blame.
+    value : float or distribution of invlift or NumPyro
+
+    Raises
+    ------
+    InputError
+        If it is a distribution of something else than one positive number, or one so wide that the
+        standard deviation of the logarithm is above 2.
+    """
+    if not is_distribution(value):
+        return value
+    where = f"prior {name}"
+    with told_at(where):
+        part = as_distribution(value)
+    if part.shape != () or not part.support[0] >= 0.0:
+        raise InputError(
+            where,
+            "a number, or a distribution of a positive number",
+            f"{value!r}"[:80],
+            "give lognormal(median=..., factor=1.6), for example",
+        )
+    log_sd = moments(part).log_sd
+    if not log_sd <= MAX_LOG_SD:
+        raise InputError(
+            where,
+            f"a distribution whose logarithm has a standard deviation of at most {MAX_LOG_SD:g}",
+            f"{log_sd:.3g}",
+            "give a narrower one: lognormal(median=..., factor=1.6), a factor of at most 7",
+        )
+    return part
+
+
+class Moments(NamedTuple):
+    """Mean, standard deviation and median of the logarithm, and mean of the square.
+
+    The latter of a distribution that has none, a half-Cauchy one say, is infinite; also where it is
+    finite but converges so slowly that draws would never show it.
+    """
+
+    log_mean: float
+    log_sd: float
+    log_median: float
+    mean_square: float
+
+
+def moments(part: Distribution) -> Moments:
+    """Of a positive number."""
+    if isinstance(part, Lognormal):
+        location, scale = float(part.location), float(part.scale)
+        square = math.exp(min(2.0 * location + 2.0 * scale**2, 700.0))
+        return Moments(location, scale, location, square)
+    logs, log_weights = map(np.asarray, _on_grid(part))
+    is_number = np.isfinite(logs) & np.isfinite(log_weights)
+    logs, log_weights = logs[is_number], log_weights[is_number]
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    log_mean = float(weights @ logs)
+    log_sd = math.sqrt(weights @ (logs - log_mean) ** 2)
+    median = float(np.interp(0.5, np.cumsum(weights) - 0.5 * weights, logs))
+    log_squares = np.log(np.maximum(weights, 1e-300)) + 2.0 * logs
+    exponents = log_weights + 2.0 * logs
+    is_infinite = exponents[-1] > exponents.max() + math.log(_NOT_NEGLIGIBLE)
+    square = math.inf if is_infinite else float(np.exp(np.logaddexp.reduce(log_squares)))
+    return Moments(log_mean, log_sd, median, square)
+
+
+@program
+def _on_grid(part: Distribution):
+    """log T(z) and the log density of z, but for a constant, (k,) each."""
+    grid = jnp.asarray(_GRID)
+    log_reference = jax.vmap(lambda z: part.log_reference(z[None]))(grid)
+    return jax.vmap(lambda z: log_value(part, z))(grid), log_reference - 0.5 * grid**2
+
+
+_log_value = program(log_value)

@@ -1,0 +1,168 @@
+"""Independent Normal priors on piecewise constant log-conductivity: per cell or per subdomain."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field, model_validator
+
+from invlift.errors import InputError
+from invlift.fem.fields.base import (
+    Between,
+    Mean,
+    PriorTable,
+    Std,
+    check_is_said_once,
+    mean_and_std_between,
+    partition,
+)
+from invlift.fem.linalg.sparse import as_index
+from invlift.fem.mesh.mesh import Mesh
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import aside, static
+from invlift.unknowns.priors.base import AffinePrior
+
+
+class IndependentPrior(AffinePrior):
+    """phi_cell = mean_cell + std_group w_group, with one group of cells per white-noise entry.
+
+    Attributes
+    ----------
+    mean : (num_cells,)
+    std : (num_groups,)
+        Standard deviation of each group; dimensionless.
+    group : (num_cells,) int32
+        Group of each cell; the cell itself for a prior per cell.
+    location : str
+        ``"cells"``.
+    mesh : Mesh or None
+        Where the field lives, for those who read its posterior.
+    """
+
+    mean: jax.Array
+    std: jax.Array
+    group: jax.Array
+    location: str = static(default="cells")
+    mesh: Mesh | None = aside()
+
+    @property
+    def num_white(self) -> int:
+        """Number of independent values."""
+        return self.std.shape[0]
+
+    def sqrt(self, white: jax.Array) -> jax.Array:
+        """S w for w of shape (num_groups,) or (num_groups, k)."""
+        return (self.std * white.T).T[self.group]
+
+    def sqrt_transpose(self, field_values: jax.Array) -> jax.Array:
+        """S^T v for v of shape (num_cells,) or (num_cells, k)."""
+        total = jnp.zeros((self.num_white, *field_values.shape[1:]), field_values.dtype)
+        total = total.at[self.group].add(field_values, mode="promise_in_bounds")
+        return (self.std * total.T).T
+
+    def pointwise_std(self) -> np.ndarray:
+        """Prior standard deviation in each cell, (num_cells,)."""
+        return np.asarray(self.std[self.group])
+
+
+def independent_prior(
+    mesh: Mesh,
+    *,
+    per: str = "cell",
+    mean: float | dict[str, float] = 0.0,
+    std: float | dict[str, float] = 1.0,
+) -> IndependentPrior:
+    """Independent Normal prior on log-conductivity that is constant per cell or per subdomain.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    per : {"cell", "subdomain"}
+        What shares one value.
+    mean, std : float or dict
+        One number, or a number per named subdomain (all of them).
+
+    Raises
+    ------
+    InputError
+        If a subdomain is unknown or missing, subdomains overlap or leave cells out, std is not
+        positive, or JAX is not in double precision.
+    """
+    require_float64(points=mesh.points)
+    if per not in ("cell", "subdomain"):
+        raise InputError("prior per", '"cell" or "subdomain"', f"{per!r}", "choose one")
+    needs_groups = per == "subdomain" or isinstance(mean, dict) or isinstance(std, dict)
+    names, of_cell = sorted(mesh.subdomains), None
+    if needs_groups:
+        remedy = "name the subdomains in the mesh file so that they cover it without overlap"
+        of_cell = partition(mesh, names, "named subdomain", remedy)
+    means = _per_cell("mean", mean, names, of_cell, mesh.num_cells)
+    stds = _per_cell("std", std, names, of_cell, mesh.num_cells)
+    if np.any(stds <= 0):
+        raise InputError("prior std", "positive numbers", f"{stds.min():g}", "correct it")
+    if per == "cell":
+        group = np.arange(mesh.num_cells)
+        group_std = stds
+    else:
+        group = of_cell
+        group_std = stds[[np.flatnonzero(of_cell == k)[0] for k in range(len(names))]]
+    parts = jax.device_put(means), jax.device_put(group_std), as_index(group)
+    return IndependentPrior(*parts, mesh=mesh)
+
+
+def _or_per_subdomain(kind):
+    return kind | Annotated[dict[str, kind], Field(min_length=1)]
+
+
+class IndependentTable(PriorTable):
+    """[prior] kind = "independent": one Normal coefficient per cell or per subdomain."""
+
+    per: Literal["cell", "subdomain"] = "cell"
+    """What has a coefficient of its own."""
+    mean: _or_per_subdomain(Mean) = 0.0
+    """The mean of the log-conductivity: a number, or one for each subdomain."""
+    std: _or_per_subdomain(Std) = None
+    """The standard deviation of the log-conductivity: a number, or one for each subdomain."""
+    between: _or_per_subdomain(Between) = None
+    """In place of std and mean: the conductivities that 5 % and 95 % of the values are below, in
+    its unit, for example between = { sand = [1e-5, 1e-3], clay = [1e-9, 1e-7] }."""
+
+    @model_validator(mode="after")
+    def _has_std_or_between(self) -> IndependentTable:
+        check_is_said_once(self)
+        return self
+
+    def build(self, mesh: Mesh, where) -> IndependentPrior:
+        """Build the prior on a mesh: see :class:`PriorTable`."""
+        del where
+        mean, std = self.mean, self.std
+        if isinstance(self.between, dict):
+            both = {name: mean_and_std_between(pair) for name, pair in self.between.items()}
+            mean, std = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
+        elif self.between is not None:
+            mean, std = mean_and_std_between(self.between)
+        return independent_prior(mesh, per=self.per, mean=mean, std=std)
+
+
+def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:
+    """One number, or one per subdomain, as an array over the cells."""
+    if isinstance(value, dict):
+        if set(value) != set(names):
+            raise InputError(
+                f"prior {key}",
+                f"one number for each of the subdomains {', '.join(names)}",
+                f"{', '.join(sorted(value))}",
+                "name each subdomain once",
+            )
+        per_group = np.array([float(value[name]) for name in names])
+    else:
+        if np.ndim(value) or isinstance(value, str):
+            expected, remedy = "a number, or a dict of one for each subdomain", "give one of both"
+            raise InputError(f"prior {key}", expected, f"{type(value).__name__}", remedy)
+        per_group, of_cell = np.array([float(value)]), np.zeros(num_cells, dtype=int)
+    if not np.all(np.isfinite(per_group)):
+        raise InputError(f"prior {key}", "finite numbers", "NaN or infinity", "correct it")
+    return per_group[of_cell]

@@ -1,0 +1,170 @@
+"""One Matern field for each layer of the body, which jumps where layers meet.
+
+A layer is a subdomain of the mesh with nodes of its own: its field knows nothing of what lies on
+the other side of an interface.  Coefficients live in the cells; that of a cell is the mean over its
+corners of the field of its layer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from invlift.errors import InputError, told_at
+from invlift.fem.fields.base import Nominal, PriorTable, partition
+from invlift.fem.fields.hierarchical_matern import some_matern_prior
+from invlift.fem.fields.matern_table import MaternKeys
+from invlift.fem.linalg import sparse
+from invlift.fem.mesh.construction import mesh_from_arrays
+from invlift.fem.mesh.mesh import Mesh
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import aside, static
+from invlift.unknowns.priors.mapped import MappedPrior
+from invlift.unknowns.priors.named import NamedPrior
+
+#: Arguments of the prior of a layer.
+_SETTINGS = "correlation_range", "std", "smoothness", "mean", "boundary"
+
+
+class LayeredPrior(MappedPrior):
+    """phi of a cell is the mean over its corners of the Matern field of its layer.
+
+    Build it with :func:`layered_prior`.  ``prior``, a :class:`NamedPrior`, is that of the fields by
+    layer, each at the nodes of its own; these are N in all.
+
+    Attributes
+    ----------
+    corners : (num_cells, dim + 1) int32
+        Corners of each cell among the N nodes.
+    pattern : sparse.Pattern
+        The same as the places of a matrix, (num_cells, N).
+    location : str
+        ``"cells"``.
+    mesh : Mesh or None
+        Where the field lives, for those who read its posterior.
+    nominal : tuple of Nominal
+        What each layer was asked to be.
+    """
+
+    is_map_affine: ClassVar[bool] = True
+
+    corners: jax.Array
+    pattern: sparse.Pattern
+    location: str = static(default="cells")
+    mesh: Mesh | None = aside()
+    nominal: tuple[Nominal, ...] | None = aside()
+
+    def map(self, inner: jax.Array) -> jax.Array:
+        """Means over the corners of cells, (num_cells,), of fields at the nodes of layers, (N,)."""
+        return self.push_map(inner, inner)
+
+    def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
+        """The same of (N,) or (N, k)."""
+        del inner
+        return self._times(self.pattern.product, directions)
+
+    def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
+        """The transpose, of (num_cells,) or (num_cells, k)."""
+        del inner
+        return self._times(self.pattern.transposed_product, values)
+
+    def _times(self, product, columns):
+        share = jnp.full(self.corners.size, 1.0 / self.corners.shape[1])
+        found = product(share, columns.reshape(len(columns), -1))
+        return found.reshape(-1, *columns.shape[1:])
+
+    def pointwise_std(self) -> np.ndarray:
+        """Prior standard deviation in each cell, (num_cells,)."""
+        corners, std, begin = np.asarray(self.corners), np.zeros(len(self.corners)), 0
+        for name, (size,) in self.prior.shapes:
+            own = corners - begin
+            is_own = (own[:, 0] >= 0) & (own[:, 0] < size)
+            std[is_own] = self.prior.parts[name].pointwise_std(own[is_own])
+            begin += size
+        return std
+
+
+def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> LayeredPrior:
+    """One Matern field for each layer, independent of all others.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    layers : mapping of str to mapping
+        For each subdomain of the mesh the arguments of :func:`invlift.matern_prior`, or of
+        :func:`invlift.hierarchical_matern_prior` where range or std are unknown.  A ``mean`` that
+        varies is given at the nodes of ``mesh``.
+
+    Returns
+    -------
+    LayeredPrior
+        Unknown parameters have the name of the layer in front, ``clay_prior_range`` say.
+
+    Raises
+    ------
+    InputError
+        If a subdomain does not exist, layers overlap or leave cells out, or something is wrong with
+        an argument, as "prior layer, NAME, KEY"; or if JAX is not in double precision.
+    """
+    require_float64(points=mesh.points)
+    for name in layers:
+        mesh.cells_of(name, f"prior layer, {name}")
+    remedy = "give each subdomain of the body a layer of its own, and no cell two"
+    of_cell = partition(mesh, list(layers), "layer", remedy)
+    parts, shapes, corners, begin = {}, [], np.zeros_like(mesh.cells), 0
+    nominal = []
+    for number, (name, settings) in enumerate(layers.items()):
+        is_own = of_cell == number
+        nodes, own_cells = np.unique(mesh.cells[is_own], return_inverse=True)
+        own_cells = own_cells.reshape(-1, mesh.dim + 1)
+        corners[is_own] = begin + own_cells
+        begin += len(nodes)
+        own = mesh_from_arrays(mesh.points[nodes], own_cells, name=f"{mesh.name}, {name}")
+        mean = settings.get("mean", 0.0)
+        mean = mean[nodes] if np.shape(mean) == (mesh.num_nodes,) else mean
+        if unknown := settings.keys() - {*_SETTINGS}:
+            expected, found = f"the arguments {', '.join(_SETTINGS)}", f"{min(unknown)!r}"
+            raise InputError(f"prior layer, {name}", expected, found, "rename it")
+        with told_at(partial(_in_layer, name)):
+            part = some_matern_prior(own, **{**settings, "mean": mean})
+        label = re.sub(r"\W", "_", name)  # as results call what is unknown of it
+        if label in parts:
+            remedy = "rename one in the mesh: results know letters and digits"
+            raise InputError(f"prior layer, {name}", "another name", f"{label} again", remedy)
+        parts[label] = part
+        shapes.append((label, (len(nodes),)))
+        nominal += [each._replace(layer=name, cells=is_own) for each in part.nominal]
+    fields = NamedPrior(parts, tuple(shapes), ("",) * len(parts), ((),) * len(parts))
+    cells = np.arange(mesh.num_cells)[:, None]
+    pattern, _ = sparse.pattern(cells, corners, mesh.num_cells, begin)
+    corners = sparse.as_index(corners)
+    return LayeredPrior(fields, corners, pattern, mesh=mesh, nominal=tuple(nominal))
+
+
+def _in_layer(name: str, where: str) -> str:
+    """A place "prior KEY" with the layer in it."""
+    section, _, key = where.partition(" ")
+    return f"prior layer, {name}, {key}" if section == "prior" else where
+
+
+class LayersTable(PriorTable):
+    """[prior] kind = "layers": a Matern field in each layer, which jumps where layers meet."""
+
+    layer: Annotated[dict[str, MaternKeys], Field(min_length=1)]
+    """The layers by the names of subdomains, which share out the body, for example
+    [prior.layer.clay] range = 2.0, std = 0.5, smoothness = 1.0."""
+
+    def build(self, mesh: Mesh, where) -> LayeredPrior:
+        """Build the prior on a mesh: see :class:`PriorTable`."""
+        layers = {
+            name: table.settings(mesh, partial(where, "layer", name))
+            for name, table in self.layer.items()
+        }
+        return layered_prior(mesh, layers)

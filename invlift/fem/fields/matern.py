@@ -1,0 +1,427 @@
+"""Matern prior on a mesh, as a sparse square root of its covariance.
+
+The field solves (kappa^2 - Laplace)^(alpha/2) (tau phi) = white noise (Lindgren, Rue & Lindstrom
+2011, eq. 2), whose solution is a Matern field with smoothness nu = alpha - dim/2.  On linear
+elements phi = mean + S w with w standard normal, and S is a chain of sparse solves with one
+prefactorised matrix; no N x N matrix is ever formed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import skfem
+
+from invlift.errors import InputError, as_number, as_numbers
+from invlift.fem import linalg
+from invlift.fem.equations.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
+from invlift.fem.fields.base import MAX_STD, MIN_STD, Nominal
+from invlift.fem.linalg import sparse
+from invlift.fem.mesh.mesh import Mesh
+from invlift.programs.compilation import Program, program
+from invlift.programs.derivatives import second_directional
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import Module, aside, static
+from invlift.unknowns.priors.base import AffinePrior
+
+#: Robin coefficient over kappa that evens out the variance near the boundary best
+#: (Roininen, Huttunen & Lasanen 2014, section 4; Daon & Stadler 2018).
+ROBIN_COEFFICIENT = 1.0 / 1.42
+#: Nodes up to which the realised standard deviation is computed column by column.
+FEW = 3_000
+
+
+class MaternPrior(AffinePrior):
+    """Gaussian prior on nodal log-conductivity, phi = mean + S w, w ~ Normal(0, I).
+
+    Build it with :func:`matern_prior`.  With K = kappa^2 M + G = L L^T, M the mass and G the
+    stiffness matrix, D the lumped mass matrix,
+
+    S = (K^-1 M)^(alpha/2 - 1) K^-1 D^(1/2) / tau for even alpha and
+    S = (K^-1 M)^((alpha - 1)/2) L^-T / tau for odd alpha.
+
+    Attributes
+    ----------
+    mean : (N,)
+        Prior mean of phi.
+    factor : linalg.Factor
+        Of K.
+    structure : linalg.Structure
+        Symbolic factorisation of K.
+    pattern : sparse.Pattern
+        Of M, and of K.
+    operator_values : (num_values,)
+        Entries of K in its lower triangle, in the order of the structure.
+    mass_values : (num_entries,)
+        Entries of M.
+    noise_scale : (N,)
+        Diagonal of D^(1/2).
+    tau : ()
+        Scale that gives the field its standard deviation.
+    alpha : int
+        Order of the operator.
+    location : str
+        ``"nodes"``.
+    mesh : Mesh or None
+        Where the field lives, for those who read its posterior.
+    nominal : tuple of Nominal
+        What it was asked to be.
+    """
+
+    mean: jax.Array
+    factor: linalg.Factor
+    structure: linalg.Structure
+    pattern: sparse.Pattern
+    operator_values: jax.Array
+    mass_values: jax.Array
+    noise_scale: jax.Array
+    tau: jax.Array
+    alpha: int = static()
+    location: str = static(default="nodes")
+    mesh: Mesh | None = aside()
+    nominal: tuple[Nominal, ...] | None = aside()
+
+    @property
+    def num_white(self) -> int:
+        """Length N of the white noise."""
+        return self.mean.shape[0]
+
+    def sqrt(self, white: jax.Array) -> jax.Array:
+        """S w for w of shape (N,) or (N, k)."""
+        columns = unscaled_root(
+            white.reshape(self.num_white, -1),
+            alpha=self.alpha,
+            noise_scale=self.noise_scale,
+            mass=self.mass,
+            solve=partial(linalg.solve, self.factor),
+            half_solve_transpose=partial(linalg.half_solve_transpose, self.factor),
+        )
+        return columns.reshape(white.shape) * (1.0 / self.tau)
+
+    def sqrt_transpose(self, field_values: jax.Array) -> jax.Array:
+        """S^T v for v of shape (N,) or (N, k)."""
+        columns = unscaled_root_transpose(
+            field_values.reshape(self.num_white, -1),
+            alpha=self.alpha,
+            noise_scale=self.noise_scale,
+            mass=self.mass,
+            solve=partial(linalg.solve, self.factor),
+            half_solve=partial(linalg.half_solve, self.factor),
+        )
+        return columns.reshape(field_values.shape) * (1.0 / self.tau)
+
+    def pointwise_std(self, corners: np.ndarray | None = None) -> np.ndarray:
+        """Realised prior standard deviation at each node, (N,): the square root of diag(S S^T).
+
+        Differs from the nominal value near boundaries and on coarse meshes.  Of means over nodes,
+        (k, c), where these are given: (k,).
+
+        Notes
+        -----
+        diag(K^-1) takes a few factorisations, and for alpha <= 3 the diagonal is one of its
+        derivatives: d(K^-1) = -K^-1 dK K^-1 along D is that for alpha = 2, half the second
+        derivative along M that for alpha = 3.  For higher orders, and on up to 3,000 nodes, where
+        this program is compiled and has run sooner, S^T is applied to N unit vectors, as to
+        what takes the means.
+        """
+        if corners is None and self.alpha <= 3 and self.num_white > FEW:
+            variance = _variance(self)
+        else:
+            single = np.arange(self.num_white)[:, None]
+            variance = _variance_by_columns(self, single if corners is None else corners)
+        return np.sqrt(variance) / float(self.tau)
+
+    def mass(self, columns: jax.Array) -> jax.Array:
+        """M times columns, (N, k)."""
+        return self.pattern.product(self.mass_values, columns)
+
+
+def unscaled_root(
+    columns,
+    *,
+    alpha: int,
+    noise_scale,
+    mass: Callable,
+    solve: Callable,
+    half_solve_transpose: Callable,
+):
+    """tau S times columns.
+
+    Parameters
+    ----------
+    columns : (..., N, k)
+        The functions must take this shape.
+    alpha : int
+    noise_scale : (N,)
+        Diagonal of D^(1/2).
+    mass, solve, half_solve_transpose : callable
+        Products with M, K^-1 and L^-T, shape preserved.
+    """
+    if alpha % 2 == 0:
+        columns = solve(noise_scale[:, None] * columns)
+    else:
+        columns = half_solve_transpose(columns)
+    for _ in range((alpha - 1) // 2):
+        columns = solve(mass(columns))
+    return columns
+
+
+def unscaled_root_transpose(
+    columns, *, alpha: int, noise_scale, mass: Callable, solve: Callable, half_solve: Callable
+):
+    """tau S^T times columns; parameters as for :func:`unscaled_root`, with products with L^-1."""
+    for _ in range((alpha - 1) // 2):
+        columns = mass(solve(columns))
+    if alpha % 2:
+        return half_solve(columns)
+    return noise_scale[:, None] * solve(columns)
+
+
+def _variance(prior: MaternPrior) -> np.ndarray:
+    """tau^2 diag(S S^T), (N,), for alpha = 1, 2, 3."""
+    row, col = np.asarray(prior.pattern.rows), np.asarray(prior.pattern.cols)
+    noise = np.where(row == col, np.asarray(prior.noise_scale)[row] ** 2, 0.0)
+    along = noise if prior.alpha == 2 else np.asarray(prior.mass_values)
+    along = along[row >= col]
+    return np.asarray(_program(prior.alpha)(prior.structure, prior.operator_values, along))
+
+
+@cache
+def _program(alpha: int) -> Program:
+    return Program(partial(_inverse_derivative, alpha=alpha), "none")
+
+
+def _inverse_derivative(structure, values, along, *, alpha: int):
+    """diag(K^-1), minus its derivative along a direction, or half the second one, (N,)."""
+
+    def diagonal(values):
+        return linalg.inverse_diagonal(structure, values)
+
+    if alpha == 1:
+        return diagonal(values)
+    if alpha == 2:
+        return -jax.jvp(diagonal, (values,), (along,))[1]
+    return 0.5 * second_directional(diagonal, (values,), (along,))
+
+
+def _variance_by_columns(prior: MaternPrior, corners: np.ndarray, *, batch: int = 128):
+    """tau^2 times the variance of means over nodes (k, c), (k,): S^T of ``batch`` at a time."""
+    squares = _squares["none" if prior.num_white <= FEW else "some"]
+    rest = -len(corners) % batch
+    padded = np.pad(corners.astype(np.int32), ((0, rest), (0, 0)), constant_values=prior.num_white)
+    parts = [np.asarray(squares(prior, each)) for each in np.split(padded, len(padded) // batch)]
+    return np.concatenate(parts)[: len(corners)]
+
+
+def _squared(prior: MaternPrior, corners):
+    """tau^2 |S^T m|^2 of each mean m over nodes (batch, c), (batch,)."""
+    size, num = corners.shape
+    means = jnp.zeros((prior.num_white, size))
+    means = means.at[corners, jnp.arange(size)[:, None]].set(1.0 / num, mode="drop")
+    return jnp.sum((prior.tau * prior.sqrt_transpose(means)) ** 2, axis=0)
+
+
+_squares = {effort: Program(_squared, effort) for effort in ("none", "some")}
+
+
+@program
+def _factorise(structure, values):
+    return linalg.factorise(structure, values)
+
+
+def matern_alpha(smoothness: float, dim: int) -> int:
+    """Order alpha = smoothness + dim/2 of the operator (Lindgren, Rue & Lindstrom 2011, eq. 2).
+
+    Parameters
+    ----------
+    smoothness : float
+        nu > 0.
+    dim : int
+        Dimension of the mesh, 2 or 3.
+
+    Raises
+    ------
+    InputError
+        If alpha is not an integer >= 1, or smoothness is not positive.
+    """
+    alpha = as_number(smoothness) + dim / 2
+    if not (alpha > dim / 2 and math.isclose(alpha, round(alpha), abs_tol=1e-9)):
+        choices = "1, 2, 3, ..." if dim == 2 else "0.5, 1.5, 2.5, ..."
+        raise InputError(
+            "prior smoothness",
+            f"one of {choices} on a {dim}-D mesh (smoothness + {dim}/2 must be an integer)",
+            f"{smoothness!r}",
+            "choose the nearest of these",
+        )
+    return round(alpha)
+
+
+def matern_prior(
+    mesh: Mesh,
+    *,
+    correlation_range: float,
+    std: float,
+    smoothness: float,
+    mean: float | np.ndarray = 0.0,
+    boundary: str = "neumann",
+) -> MaternPrior:
+    """Matern prior on the nodes of a mesh.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    correlation_range : float
+        Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
+        kappa = sqrt(8 nu) / range.  Between 1e-6 and 10 times the extent of the mesh.
+    std : float
+        Nominal standard deviation of phi (dimensionless) far from the boundary, from 1e-9 to 50.
+    smoothness : float
+        nu > 0 with nu + dim/2 an integer.
+    mean : float or (N,) array
+        Prior mean of phi.
+    boundary : {"neumann", "robin"}
+        Natural boundary, which inflates the variance at the edge by a factor of two or more (in
+        corners of the plane about four), or Robin boundary.  This evens out the standard deviation
+        for smoothness 1; for 2 and 3 it is 0.76 and 0.68 of that inside at an edge of the plane,
+        and about 0.6 and 0.45 in corners.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range, or JAX is not in double precision.
+
+    Notes
+    -----
+    The marginal variance is Gamma(nu) / (Gamma(alpha) (4 pi)^(dim/2) kappa^(2 nu) tau^2)
+    (Lindgren, Rue & Lindstrom 2011, section 2).
+    """
+    require_float64(points=mesh.points)
+    alpha = matern_alpha(smoothness, mesh.dim)
+    check_range(mesh, correlation_range)
+    check_std(std)
+    correlation_range, std, smoothness = map(float, (correlation_range, std, smoothness))
+    mean = checked_mean(mesh, mean)
+    matrices = assemble(mesh, boundary)
+    kappa = math.sqrt(8 * smoothness) / correlation_range
+    log_variance = log_variance_without_tau(smoothness, alpha, mesh.dim, math.log(kappa))
+    tau = np.float64(math.exp(log_variance / 2) / std)
+    operator = matrices.operator(kappa)[matrices.lower]
+    matrices, operator, mean, tau = jax.device_put((matrices, operator, mean, tau))
+    return MaternPrior(
+        mean=mean,
+        factor=_factorise(matrices.structure, operator),
+        structure=matrices.structure,
+        pattern=matrices.pattern,
+        operator_values=operator,
+        mass_values=matrices.mass,
+        noise_scale=matrices.noise_scale,
+        tau=tau,
+        alpha=alpha,
+        mesh=mesh,
+        nominal=(Nominal(correlation_range, std, boundary),),
+    )
+
+
+def log_variance_without_tau(smoothness: float, alpha: int, dim: int, log_kappa: float) -> float:
+    """Logarithm of tau^2 times the marginal variance far from boundaries."""
+    log_variance = math.lgamma(smoothness) - math.lgamma(alpha)
+    return log_variance - (dim / 2 * math.log(4 * math.pi) + 2 * smoothness * log_kappa)
+
+
+class Matrices(Module):
+    """What K = kappa^2 M + G + c kappa E is made of, in one pattern; E is of Robin boundaries.
+
+    Attributes
+    ----------
+    structure : linalg.Structure
+        Symbolic factorisation of K.
+    pattern : sparse.Pattern
+    lower : (num_values,) int32
+        The entries of the lower triangle, in the order of the structure.
+    mass, stiffness, edge : (num_entries,)
+        Entries of M, G and E; the last are zero at natural boundaries.
+    noise_scale : (N,)
+        Diagonal of D^(1/2).
+    """
+
+    structure: linalg.Structure
+    pattern: sparse.Pattern
+    lower: jax.Array
+    mass: jax.Array
+    stiffness: jax.Array
+    edge: jax.Array
+    noise_scale: jax.Array
+
+    def operator(self, kappa):
+        """Entries of K, (num_entries,)."""
+        return kappa**2 * self.mass + self.stiffness + kappa * ROBIN_COEFFICIENT * self.edge
+
+    def operator_derivative(self, kappa, order: int):
+        """Entries of d^order K / d log(kappa)^order, (num_entries,), for an order >= 1."""
+        return 2**order * kappa**2 * self.mass + kappa * ROBIN_COEFFICIENT * self.edge
+
+
+def assemble(mesh: Mesh, boundary: str) -> Matrices:
+    """Assemble the matrices on the host; ``boundary`` as for :func:`matern_prior`."""
+    if boundary not in ("neumann", "robin"):
+        raise InputError("prior boundary", '"neumann" or "robin"', f"{boundary!r}", "choose one")
+    basis = cell_basis(mesh)
+    mass = skfem.asm(mass_form, basis).tocsr()
+    stiffness = skfem.asm(stiffness_form, basis).tocsr()
+    rows, cols = mass.nonzero()
+    pattern, _ = sparse.pattern(rows, cols, *mass.shape)
+    row, col = np.asarray(pattern.rows), np.asarray(pattern.cols)
+    edge = np.zeros(row.size)
+    if boundary == "robin":
+        matrix = skfem.asm(mass_form, facet_basis(basis, mesh, "boundary")).tocsr()
+        edge = np.asarray(matrix[row, col]).ravel()
+    lower = np.flatnonzero(row >= col)
+    return Matrices(
+        structure=linalg.analyse(row[lower], col[lower], mesh.num_nodes, mesh.points),
+        pattern=pattern,
+        lower=lower.astype(np.int32),
+        mass=np.asarray(mass[row, col]).ravel(),
+        stiffness=np.asarray(stiffness[row, col]).ravel(),
+        edge=edge,
+        noise_scale=np.sqrt(np.asarray(mass.tocoo().sum(axis=1)).ravel()),
+    )
+
+
+def checked_mean(mesh: Mesh, mean) -> np.ndarray:
+    """The prior mean at the nodes, (N,)."""
+    expected, remedy = f"one number or {mesh.num_nodes} at the nodes", "give a field of this mesh"
+    mean = as_numbers("prior mean", mean, expected, remedy)
+    if mean.shape not in ((), (mesh.num_nodes,)):
+        raise InputError("prior mean", expected, f"shape {mean.shape}", remedy)
+    if not np.all(np.isfinite(mean)):
+        raise InputError("prior mean", "finite values", "NaN or infinity", "correct it")
+    return np.broadcast_to(mean, (mesh.num_nodes,))
+
+
+def check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
+    """Refuse a correlation range that gives no usable field; ``name`` says what it is."""
+    # A field that hardly varies over the body has a deviation that grows like range / extent.
+    least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
+    if not least <= as_number(correlation_range) <= most:
+        raise InputError(
+            "prior range",
+            f"a positive number, from {least:.3g} to {most:.3g}, ten times the extent of the mesh",
+            f"{name}{correlation_range!r}",
+            "give the correlation length in the length unit of the mesh",
+        )
+
+
+def check_std(std, name: str = "") -> None:
+    """Refuse a standard deviation that gives no usable field."""
+    if not MIN_STD <= as_number(std) <= MAX_STD:
+        raise InputError(
+            "prior std",
+            f"a positive number, from {MIN_STD:g} to {MAX_STD:g}",
+            f"{name}{std!r}",
+            "give the standard deviation of the log-conductivity: 1 for factors of about e",
+        )

@@ -1,0 +1,118 @@
+"""A Gaussian field on few places, such as the nodes of a boundary, by its largest modes."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from invlift.errors import InputError
+from invlift.fem.mesh.mesh import Mesh
+from invlift.files.tables import number
+from invlift.unknowns.distributions import Distribution, normal
+from invlift.unknowns.distributions.tables import REAL_DISTRIBUTIONS, NormalTable
+
+#: Share of the variance at a place that the modes may leave out, and most of them.
+LEFT_OUT, MAX_MODES = 1e-2, 200
+
+
+@dataclass(frozen=True, eq=False)
+class RandomField:
+    """Values of a boundary condition that are off by a smooth random field.
+
+    Attributes
+    ----------
+    mean : float or (num_nodes,) array
+        What is expected, in the unit of the values.
+    sd : float
+        Standard deviation at each place, in the same unit.
+    correlation_range : float or None
+        Distance at which the correlation has fallen to about 0.14, in the length unit of the mesh,
+        straight through the body.  None: all are off by the same.
+    """
+
+    mean: float | np.ndarray
+    sd: float
+    correlation_range: float | None
+
+    def modes(self, points: np.ndarray, where: str) -> np.ndarray:
+        """Columns that standard normal variables multiply, (num_points, K), of points (., dim).
+
+        The largest modes of Matern's covariance of smoothness 5/2, sd^2 (1 + r + r^2 / 3) exp(-r)
+        with r = sqrt(20) distance / range, that hold 99 % of the variance at each place
+        (Karhunen-Loeve).
+
+        Raises
+        ------
+        InputError
+            Which blames ``where``: if sd or range are not positive, or the range is so short that
+            more than 200 modes were needed.
+        """
+        for name in ("sd", "correlation_range"):
+            value = getattr(self, name)
+            is_left_out = value is None and name == "correlation_range"
+            if not is_left_out and not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
+                raise InputError(where, f"a positive {name}", f"{value!r}", "correct it")
+        if self.correlation_range is None:
+            return np.full((len(points), 1), self.sd)
+        away = np.linalg.norm(points[:, None] - points[None], axis=2)
+        away *= np.sqrt(20.0) / self.correlation_range
+        covariance = (1.0 + away + away**2 / 3.0) * np.exp(-away)
+        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        held = np.cumsum(values * vectors**2, axis=1).min(axis=0)
+        num = 1 + int(np.searchsorted(held, 1.0 - LEFT_OUT))
+        if num > MAX_MODES:
+            expected = f"a correlation range of which {MAX_MODES} modes hold the variance"
+            found, remedy = f"{self.correlation_range:g}", "give a longer one"
+            raise InputError(where, expected, found, remedy)
+        return self.sd * vectors[:, :num] * np.sqrt(values[:num])
+
+
+def random_field(
+    mean: float | np.ndarray, sd: float, correlation_range: float | None = None
+) -> RandomField:
+    """Values of a boundary condition that are known up to a smooth random field.
+
+    Parameters
+    ----------
+    mean : float or (num_nodes,) array
+        What is expected, in the unit of the values.
+    sd : float
+        Standard deviation at each place, in the same unit.
+    correlation_range : float, optional
+        Distance at which the correlation of the errors at two places has fallen to about 0.14, in
+        the length unit of the mesh.  Without it all are off by the same.
+
+    Returns
+    -------
+    RandomField
+        For ``dirichlet`` of :func:`invlift.assemble_poisson`.
+    """
+    return RandomField(mean, sd, correlation_range)
+
+
+class BoundaryNormalTable(NormalTable):
+    """Normally distributed."""
+
+    mean: number(-1e50, 1e50) | Annotated[str, Field(min_length=1)]
+    """The mean, in the unit of the number; of boundary values also the name of a point field of the
+    mesh file."""
+    range: number(1e-50, 1e50) = None
+    """Of boundary values the distance at which the correlation of their errors has fallen to about
+    0.14, in the length unit of the mesh; left out, all of a group are off by the same."""
+
+    def on(self, mesh: Mesh, where: str, group: str) -> Distribution | RandomField:
+        """Build what stands in place of the values of a boundary group."""
+        if isinstance(self.mean, str):
+            return random_field(mesh.point_field(self.mean, where, group), self.sd, self.range)
+        if self.range is not None:
+            return random_field(self.mean, self.sd, self.range)
+        return normal(self.mean, self.sd)
+
+
+#: What boundary values can be: as other numbers, and fields.
+BOUNDARY_DISTRIBUTIONS = ChainMap({"normal": BoundaryNormalTable}, REAL_DISTRIBUTIONS)

@@ -1,0 +1,1 @@
+"""Targets on a manifold and the structure of their Jacobians."""

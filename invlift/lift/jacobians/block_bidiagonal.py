@@ -1,0 +1,176 @@
+"""Groups of constraints in a row, each of which depends on its own variables and the last group's.
+
+So are those of state-space models: their Gram matrix is block tridiagonal, and a system with it
+takes a time linear in the number of groups.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from invlift.lift.jacobians.base import (
+    ConstraintJacobian,
+    Factor,
+    Structure,
+    repeated_unit,
+    sweeps,
+    transposed_sweeps,
+)
+from invlift.lift.jacobians.small import factorise_block
+from invlift.programs.pytrees import static
+
+
+class BlockTridiagonalFactor(Factor):
+    """A block tridiagonal matrix of B blocks, (r, r) each, by block elimination.
+
+    Attributes
+    ----------
+    pivots : Factor
+        S_1 = A_11 and S_t = A_tt - A_t,t-1 S_t-1^-1 A_t-1,t, with B in front.
+    below, above : (B, r, r)
+        A_t,t-1 and A_t,t+1; below of the first and above of the last are zero.
+    """
+
+    pivots: Factor
+    below: jax.Array
+    above: jax.Array
+
+    def solve(self, rhs: jax.Array) -> jax.Array:
+        """A^-1 rhs for rhs of shape (B r,) or (B r, k)."""
+        parts = rhs.reshape(*self.below.shape[:2], *rhs.shape[1:])
+
+        def down(last, each):
+            pivot, below, part = each
+            found = pivot.solve(part - below @ last)
+            return found, found
+
+        def up(following, each):
+            pivot, above, part = each
+            found = part - pivot.solve(above @ following)
+            return found, found
+
+        none = jnp.zeros_like(parts[0])
+        _, halves = jax.lax.scan(down, none, (self.pivots, self.below, parts))
+        _, found = jax.lax.scan(up, none, (self.pivots, self.above, halves), reverse=True)
+        return found.reshape(rhs.shape)
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, ()."""
+        return jnp.sum(jax.vmap(lambda each: each.log_determinant())(self.pivots))
+
+
+def _factorise_tridiagonal(diagonal, below, above) -> BlockTridiagonalFactor:
+    """From blocks (B, r, r)."""
+
+    def eliminate(last, each):
+        pivot, above_last = last
+        here, below, above = each
+        new = factorise_block(here - below @ pivot.solve(above_last))
+        return (new, above), new
+
+    size = diagonal.shape[-1]
+    nothing = factorise_block(jnp.eye(size)), jnp.zeros((size, size))
+    _, pivots = jax.lax.scan(eliminate, nothing, (diagonal, below, above))
+    return BlockTridiagonalFactor(pivots, below, above)
+
+
+class BlockBidiagonalJacobian(ConstraintJacobian):
+    """J of B blocks, (r, c) each, along the diagonal, and as many to their left.
+
+    Attributes
+    ----------
+    here, before : (B, r, c)
+        Derivatives of a group by its own variables and by the last group's; before of the first is
+        zero.
+    """
+
+    here: jax.Array
+    before: jax.Array
+
+    def apply(self, vector: jax.Array) -> jax.Array:
+        """J v, (B r,)."""
+        parts = vector.reshape(self.here.shape[0], -1)
+        moved = jnp.einsum("trc,tc->tr", self.here, parts)
+        return (moved + jnp.einsum("trc,tc->tr", self.before, _before(parts))).ravel()
+
+    def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
+        """J^T lambda, (B c,)."""
+        parts = multiplier.reshape(self.here.shape[0], -1)
+        own = jnp.einsum("trc,tr->tc", self.here, parts)
+        return (own + _after(jnp.einsum("trc,tr->tc", self.before, parts))).ravel()
+
+    def inner(self, other: BlockBidiagonalJacobian | None = None) -> BlockTridiagonalFactor:
+        """J K^T: O(B r^2 (r + c))."""
+        right = self if other is None else other
+        diagonal = _products(self.here, right.here) + _products(self.before, right.before)
+        below = _products(self.before, _before(right.here))
+        above = _products(self.here, _after(right.before))
+        return _factorise_tridiagonal(diagonal, below, above)
+
+
+class BlockBidiagonal(Structure, settings=True):
+    """Constraints in equal groups; group t depends on the variables of t and of t - 1.
+
+    As those of state-space models with an observation that can be inverted (Au, Graham & Thiery
+    2023, supplement 4).
+
+    Attributes
+    ----------
+    num_blocks : int
+        B.
+    width : int
+        Number c of variables of a group.
+    """
+
+    num_blocks: int = static()
+    width: int = static()
+
+    def num_variables(self, num_constraints: int) -> int:
+        """B c."""
+        return self.num_blocks * self.width
+
+    def differentiate(self, fn, at):
+        """Value and Jacobian by twice as many sweeps as one block has rows, or columns if less.
+
+        A sweep takes every other group: their rows have no variable in common, nor do their columns
+        have a constraint.
+        """
+        num_constraints = jax.eval_shape(fn, at).shape[0]
+        height = num_constraints // self.num_blocks
+        is_even = (jnp.arange(self.num_blocks) % 2 == 0)[:, None, None]
+        if height <= self.width:
+            value, rows = transposed_sweeps(fn, at, self._units_of_halves(height))
+            # (parity, r, B, c) -> (parity, B, r, c)
+            even, odd = rows.reshape(2, height, self.num_blocks, self.width).swapaxes(1, 2)
+            here = jnp.where(is_even, even, odd)
+            # Of the group after: its sweep is the other one.
+            before = _before(jnp.where(is_even, odd, even))
+        else:
+            value, columns = sweeps(fn, at, self._units_of_halves(self.width))
+            # (B, r, parity, c) -> (parity, B, r, c)
+            columns = columns.reshape(self.num_blocks, height, 2, self.width)
+            even, odd = jnp.moveaxis(columns, 2, 0)
+            here = jnp.where(is_even, even, odd)
+            before = jnp.where(is_even, odd, even).at[0].set(0.0)
+        return value, BlockBidiagonalJacobian(here, before)
+
+    def _units_of_halves(self, size):
+        """Rows of the identity, (2 size, B size), repeated in even groups, and then in odd ones."""
+        is_even = jnp.repeat(jnp.arange(self.num_blocks) % 2 == 0, size).astype(float)
+        units = repeated_unit(size, self.num_blocks)
+        return jnp.concatenate([units * is_even, units * (1.0 - is_even)])
+
+
+def _products(left, right):
+    return jnp.einsum("trc,tsc->trs", left, right)
+
+
+def _before(parts):
+    """What the group before has, zero for the first."""
+    return jnp.roll(parts, 1, axis=0).at[0].set(0.0)
+
+
+def _after(parts):
+    """What the group after has, zero for the last."""
+    return jnp.roll(parts, -1, axis=0).at[-1].set(0.0)

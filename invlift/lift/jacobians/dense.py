@@ -1,0 +1,192 @@
+"""No structure: for few constraints.
+
+Matrices of few rows are factorised by JAX's own operations, also many side by side; larger ones by
+LAPACK.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, lu_factor, lu_solve, solve_triangular
+
+from invlift.lift.jacobians.base import (
+    ConstraintJacobian,
+    Factor,
+    Structure,
+    sweeps,
+    transposed_sweeps,
+)
+from invlift.programs.pytrees import static
+
+#: Rows up to which a matrix is factorised without LAPACK: up to 11 that takes no longer, at 25
+#: twice as long.
+FEW_ROWS = 32
+
+
+class Inverted(Factor):
+    """Of a matrix of few rows by its inverse, computed without exchanges of rows.
+
+    Such are products J K^T of positions near each other, as they are close to symmetric and
+    positive definite. NaN where a symmetric one is not, numerically.
+
+    Attributes
+    ----------
+    inverse : (d, d)
+    pivots : (d,)
+        D of the matrix as L D U, where L and U^T have a diagonal of ones.
+    """
+
+    inverse: jax.Array
+    pivots: jax.Array
+
+    def solve(self, rhs: jax.Array) -> jax.Array:
+        """A^-1 rhs for rhs of shape (d,) or (d, k)."""
+        return self.inverse @ rhs
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, ()."""
+        return jnp.sum(jnp.log(jnp.abs(self.pivots)))
+
+    def solve_right(self, columns: jax.Array) -> jax.Array:
+        """columns A^-1, (N, d)."""
+        return columns @ self.inverse
+
+    def inverse_diagonal(self) -> jax.Array:
+        """Diagonal of A^-1, (d,)."""
+        return jnp.diagonal(self.inverse)
+
+
+class Cholesky(Factor):
+    """Of a symmetric positive definite matrix; NaN where it is not, numerically.
+
+    Attributes
+    ----------
+    lower : (d, d)
+    """
+
+    lower: jax.Array
+
+    def solve(self, rhs: jax.Array) -> jax.Array:
+        """A^-1 rhs for rhs of shape (d,) or (d, k)."""
+        return cho_solve((self.lower, True), rhs)
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, ()."""
+        return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.lower)))
+
+    def solve_right(self, columns: jax.Array) -> jax.Array:
+        """columns A^-1, (N, d): through the inverse, as N is the larger number."""
+        half = self._half()
+        return columns @ (half.T @ half)
+
+    def inverse_diagonal(self) -> jax.Array:
+        """Diagonal of A^-1, (d,)."""
+        return jnp.sum(self._half() ** 2, axis=0)
+
+    def _half(self):
+        """L^-1, (d, d)."""
+        return solve_triangular(self.lower, jnp.eye(self.lower.shape[0]), lower=True)
+
+
+class LU(Factor):
+    """Of any regular matrix.
+
+    Attributes
+    ----------
+    transposed : (d, d)
+        The transpose's, as LAPACK returns it: its arrays are those of JAX transposed.
+    pivots : (d,) int
+    """
+
+    transposed: jax.Array
+    pivots: jax.Array
+
+    def solve(self, rhs: jax.Array) -> jax.Array:
+        """A^-1 rhs for rhs of shape (d,) or (d, k)."""
+        return lu_solve((self.transposed, self.pivots), rhs, trans=1)
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, ()."""
+        return jnp.sum(jnp.log(jnp.abs(jnp.diagonal(self.transposed))))
+
+
+def factorise(matrix: jax.Array, *, is_symmetric: bool) -> Factor:
+    """Factor of a matrix, (d, d); if it is symmetric it is positive definite as well."""
+    if matrix.shape[0] <= FEW_ROWS:
+        inverse, pivots = _sweep(matrix)
+        if is_symmetric:
+            pivots = jnp.where(pivots > 0.0, pivots, jnp.nan)
+        return Inverted(inverse, pivots)
+    if is_symmetric:
+        return Cholesky(jnp.linalg.cholesky(matrix))
+    return LU(*lu_factor(matrix.T))
+
+
+def _sweep(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Inverse, (d, d), and pivots, (d,), by sweeps of one row after the other (Goodnight 1979).
+
+    The pivots stand beside the matrix, so that a sweep is a single loop over one array.
+    """
+    size = matrix.shape[0]
+    number = jnp.arange(size + 1)
+
+    def sweep(index, both):
+        is_column, is_row = number == index, (number[:size] == index)[:, None]
+        pivot = both[index, index]
+        row = jnp.where(is_column, 1.0, both[index]) / pivot
+        others = jnp.where(is_column, 0.0, both) - both[:, index, None] * row
+        return jnp.where(is_row, jnp.where(number == size, pivot, row), others)
+
+    both = jnp.concatenate([matrix, jnp.zeros((size, 1))], axis=1)
+    both = jax.lax.fori_loop(0, size, sweep, both)
+    return both[:, :size], both[:, size]
+
+
+class DenseJacobian(ConstraintJacobian):
+    """J as it stands.
+
+    Attributes
+    ----------
+    entries : (d, n)
+    """
+
+    entries: jax.Array
+
+    def apply(self, vector: jax.Array) -> jax.Array:
+        """J v, (d,)."""
+        return self.entries @ vector
+
+    def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
+        """J^T lambda, (n,)."""
+        return multiplier @ self.entries
+
+    def inner(self, other: DenseJacobian | None = None) -> Factor:
+        """J K^T."""
+        right = self if other is None else other
+        return factorise(self.entries @ right.entries.T, is_symmetric=other is None)
+
+
+class Dense(Structure, settings=True):
+    """Every constraint may depend on every variable.
+
+    Attributes
+    ----------
+    size : int
+        Number n of variables.
+    """
+
+    size: int = static()
+
+    def num_variables(self, num_constraints: int) -> int:
+        """As many as were named."""
+        return self.size
+
+    def differentiate(self, fn, at):
+        """Value and Jacobian in the mode that needs fewer sweeps."""
+        num_constraints = jax.eval_shape(fn, at).shape[0]
+        if num_constraints < at.size:
+            value, entries = transposed_sweeps(fn, at, jnp.eye(num_constraints))
+        else:
+            value, entries = sweeps(fn, at, jnp.eye(at.size))
+        return value, DenseJacobian(entries)

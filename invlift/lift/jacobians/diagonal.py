@@ -1,0 +1,72 @@
+"""Each constraint has one variable of its own: element-wise noise."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from invlift.lift.jacobians.base import ConstraintJacobian, Factor, Structure
+
+
+class DiagonalFactor(Factor):
+    """diag(entries).
+
+    Attributes
+    ----------
+    entries : (d,)
+        Of any sign, but not 0.
+    """
+
+    entries: jax.Array
+
+    def solve(self, rhs: jax.Array) -> jax.Array:
+        """A^-1 rhs for rhs of shape (d,) or (d, k)."""
+        return (rhs.T / self.entries).T
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, ()."""
+        return jnp.sum(jnp.log(jnp.abs(self.entries)))
+
+    def inverse_diagonal(self) -> jax.Array:
+        """Diagonal of A^-1, (d,)."""
+        return 1.0 / self.entries
+
+
+class DiagonalJacobian(ConstraintJacobian):
+    """J = diag(entries).
+
+    Attributes
+    ----------
+    entries : (d,)
+    """
+
+    entries: jax.Array
+
+    def apply(self, vector: jax.Array) -> jax.Array:
+        """J v, (d,)."""
+        return self.entries * vector
+
+    def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
+        """J^T lambda, (d,)."""
+        return self.entries * multiplier
+
+    def inner(self, other: DiagonalJacobian | None = None) -> DiagonalFactor:
+        """J K^T."""
+        return DiagonalFactor(self.entries * (self if other is None else other).entries)
+
+    def product(self, other: DiagonalJacobian, num_constraints: int) -> jax.Array:
+        """J K^T, (d, d), as it stands."""
+        return jnp.diag(self.entries * other.entries)
+
+
+class Diagonal(Structure, settings=True):
+    """Constraint i depends on variable i alone (Graham & Storkey 2017, appendix C)."""
+
+    def num_variables(self, num_constraints: int) -> int:
+        """As many as constraints."""
+        return num_constraints
+
+    def differentiate(self, fn, at):
+        """Value and Jacobian by one sweep."""
+        value, entries = jax.jvp(fn, (at,), (jnp.ones_like(at),))
+        return value, DiagonalJacobian(entries)

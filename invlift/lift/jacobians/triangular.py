@@ -1,0 +1,61 @@
+"""Each constraint has a variable of its own, and depends on those before: autoregressive noise."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+
+from invlift.lift.jacobians.base import Factor, Structure, transposed_sweeps
+from invlift.lift.jacobians.dense import DenseJacobian
+
+
+class TriangularFactor(Factor):
+    """left right^T, which is factorised as it comes.
+
+    Attributes
+    ----------
+    left, right : (d, d)
+        Lower triangular.
+    """
+
+    left: jax.Array
+    right: jax.Array
+
+    def solve(self, rhs: jax.Array) -> jax.Array:
+        """A^-1 rhs for rhs of shape (d,) or (d, k)."""
+        half = solve_triangular(self.left, rhs, lower=True)
+        return solve_triangular(self.right, half, lower=True, trans=1)
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, ()."""
+        return jnp.sum(jnp.log(jnp.abs(jnp.diagonal(self.left) * jnp.diagonal(self.right))))
+
+
+class TriangularJacobian(DenseJacobian):
+    """J, lower triangular.
+
+    Attributes
+    ----------
+    entries : (d, d)
+    """
+
+    def inner(self, other: TriangularJacobian | None = None) -> TriangularFactor:
+        """J K^T, without a factorisation: O(d^2)."""
+        return TriangularFactor(self.entries, (self if other is None else other).entries)
+
+
+class Triangular(Structure, settings=True):
+    """Constraint i depends on variables 1 to i (Graham & Storkey 2017, appendix C, autoregressive).
+
+    Values on the diagonal may not be 0.
+    """
+
+    def num_variables(self, num_constraints: int) -> int:
+        """As many as constraints."""
+        return num_constraints
+
+    def differentiate(self, fn, at):
+        """Value and Jacobian by d sweeps."""
+        value, entries = transposed_sweeps(fn, at, jnp.eye(at.size))
+        return value, TriangularJacobian(jnp.tril(entries))

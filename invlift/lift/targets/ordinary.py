@@ -1,0 +1,78 @@
+"""The ordinary posterior: a density on the unknowns, for samplers that do not lift."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from invlift.problems.problem import InverseProblem
+from invlift.programs.pytrees import Module
+from invlift.targets import Described
+
+
+class OrdinaryPosterior(Module):
+    """Density of theta = (zeta, w) given the data (Au, Graham & Thiery 2023, section 1).
+
+    With the problem in the coordinates in which its Laplace approximation is standard normal,
+    samplers whose reference is the standard normal distribution have the approximation as their
+    reference: preconditioned Crank-Nicolson becomes its generalised form (Pinski, Simpson, Stuart &
+    Weber 2015, section 4; Rudolf & Sprungk 2018), MALA is preconditioned by the covariance.
+
+    Attributes
+    ----------
+    problem : InverseProblem
+    """
+
+    problem: InverseProblem
+
+    @property
+    def dimension(self) -> int:
+        """Number h + m of unknowns."""
+        return self.problem.num_unknowns
+
+    def from_lifted(self, lifted: jax.Array) -> jax.Array:
+        """Position, (h + m,), of a point on the lifted manifold of the whole problem."""
+        return self.problem.from_whole(lifted)[: self.dimension]
+
+    def loglikelihood(self, theta: jax.Array) -> jax.Array:
+        """Log density relative to the standard normal one, (), up to a constant; one factorisation.
+
+        The likelihood, and the prior density of those unknowns that are not standard normal.
+        """
+        problem = self.problem
+        zeta, white = problem.split(theta)
+        likelihood = problem.noise.loglikelihood(problem.predict(theta), zeta, problem.observed)
+        return likelihood + problem.log_reference_of_unknowns(zeta, white)
+
+    def logdensity(self, theta: jax.Array) -> jax.Array:
+        """Log density, (), up to a constant, at theta (h + m,)."""
+        return self.loglikelihood(theta) - 0.5 * theta @ theta
+
+    def metric(self, theta: jax.Array) -> jax.Array:
+        """The metric of Gauss and Newton, (h + m, h + m): I + J^T J, from one factorisation.
+
+        J, (d, h + m), are the derivatives of the noise variables eta(theta) that explain the data,
+        so that this is the Hessian of |theta|^2/2 + |eta|^2/2 but for the curvature of eta.  For
+        Gaussian noise of known scale it is the Fisher information and the prior's precision,
+        I + F'^T Sigma^-1 F' (Au, Graham & Thiery 2023, supplement 1, eq. 2).
+        """
+        problem = self.problem
+        zeta, white = problem.split(theta)
+        predicted, by_white = problem.value_and_jacobian(white)
+        _, slope = problem.noise_variables(predicted, zeta)
+        by_zeta = jax.jacfwd(problem.noise.invert, 1)(predicted, zeta, problem.observed)
+        jacobian = jnp.concatenate([by_zeta, slope[:, None] * by_white], axis=1)
+        return jnp.eye(theta.shape[0]) + jacobian.T @ jacobian
+
+    def unknowns(self, theta: jax.Array) -> jax.Array:
+        """Theta of the whole problem, (h + m,), at a position."""
+        return self.problem.to_whole(theta)
+
+    def describe(self, theta: jax.Array) -> Described:
+        """What is kept of a draw, and that of which only moments are: by name."""
+        _, white = self.problem.split(theta)
+        coefficients = self.problem.prior.transform(white)
+        predicted, expansion = self.problem.model.expand(coefficients)
+        predicted = self.problem.readings_of_whole(predicted)
+        found = self.problem.whole.describe(self.unknowns(theta), coefficients, predicted)
+        return found, expansion.byproducts

@@ -1,0 +1,155 @@
+"""State-space models: a state that moves at random, read with noise, at a cost linear in time."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from invlift.lift.jacobians import BlockBidiagonal, Factor
+from invlift.lift.jacobians.small import factorise_block, for_each
+from invlift.lift.targets.lifted_form import Lifted
+from invlift.lift.targets.manifold import ManifoldPoint
+from invlift.programs.pytrees import static
+from invlift.targets import Described
+from invlift.unknowns.named import unpack
+
+#: How often noise is halved to where states follow from readings: see ``rough_position``.
+MAX_HALVINGS = 50
+
+
+class StateSpacePosterior(Lifted):
+    """The lifted posterior of a state-space model, in the coordinates of its states.
+
+    The positions are those of the general lift, in another order: q = (zeta, w, nu_1, eta_1, ...,
+    nu_T, eta_T).  With x_t = R(g_t), R the inverse of what is read and g_t the noise-free reading
+    that the data would mean under (zeta, eta_t), the constraint is c_1 = G_1(nu_1) - x_1 and
+    c_t = G_t(x_t-1, nu_t) - x_t: group t has variables (nu_t, eta_t) of its own and depends on
+    eta_t-1.  The density is that of :class:`~invlift.lift.targets.lifted.LiftedPosterior` with
+    the factor prod |det R'(g_t)|, as c is solved for states and not for readings (Au, Graham &
+    Thiery 2023, supplement 4).
+
+    Attributes
+    ----------
+    problem : InverseProblem
+        Of :func:`~invlift.problems.time.state_space.state_space`.
+    holds_noise : bool
+        Whether the derivatives by zeta are left out, so that no move changes it.
+    """
+
+    holds_noise: bool = static(default=False)
+
+    @property
+    def structure(self) -> BlockBidiagonal:
+        """Block bidiagonal in all but the unknowns of noise and prior."""
+        return BlockBidiagonal(*self._shape)
+
+    def from_lifted(self, lifted: jax.Array) -> jax.Array:
+        """Position, (Q,), of a point (zeta, w, nu, eta) on the lifted manifold."""
+        shape = self._model.num_times, self._model.num_noise
+        theta, eta = jnp.split(lifted, [self.problem.num_unknowns])
+        shared, moves = jnp.split(theta, [theta.size - math.prod(shape)])
+        rows = jnp.concatenate([moves.reshape(shape), self._model.grid.spread(eta)], axis=1)
+        return jnp.concatenate([shared, rows.ravel()])
+
+    def to_lifted(self, position: jax.Array) -> jax.Array:
+        """Point (zeta, w, nu, eta) on the lifted manifold, (Q,), of a position."""
+        shared, rows = jnp.split(position, [position.size - math.prod(self._shape)])
+        moves, eta = jnp.split(rows.reshape(self._shape), [self._model.num_noise], axis=1)
+        return jnp.concatenate([shared, moves.ravel(), self._model.grid.gather(eta)])
+
+    def rough_position(self, drawn: jax.Array) -> jax.Array:
+        """A position, (Q,), near a standard normal draw, from which the manifold is to be reached.
+
+        Where no state follows from a reading with noise of the draw, as with the logarithm of one
+        that is negative, the noise is as much closer to what the drawn moves leave as it takes.
+        """
+        problem = self.problem
+        theta, drawn = jnp.split(self.to_lifted(drawn), [problem.num_unknowns])
+        zeta, _ = problem.split(theta)
+        left = problem.noise.invert(problem.predict(theta), zeta, problem.observed)
+
+        def closer(eta, _):
+            states = self._meaning(self.from_lifted(jnp.concatenate([theta, eta]))).states
+            has_state = jnp.isfinite(states).all(axis=1, keepdims=True)
+            has_state = self._model.grid.gather(jnp.broadcast_to(has_state, states.shape))
+            return jnp.where(has_state, eta, 0.5 * (eta + left)), None
+
+        eta, _ = jax.lax.scan(closer, drawn, length=MAX_HALVINGS)
+        return self.from_lifted(jnp.concatenate([theta, eta]))
+
+    def constraint(self, position: jax.Array) -> jax.Array:
+        """c(q), (T n,), in units of the states."""
+        model, found = self._model, self._meaning(position)
+        before = jnp.concatenate([model.first(found.values)[None], found.states[:-1]])
+        step = jax.vmap(model.step, in_axes=(0, 0, 0, 0, None))
+        moved = step(model.at, model.lengths, found.moves, before, found.values)
+        return (moved - found.states).ravel()
+
+    def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
+        """Log density relative to the standard normal one, ()."""
+        problem, found = self.problem, self._meaning(position)
+        reference = problem.log_reference(found.zeta, found.white, found.eta)
+        recover = jax.jacfwd(lambda reading: self._model.recovered(reading, found.values))
+        slopes = jax.vmap(recover)(found.noise_free)
+        # |det R'| of R' R'^T, which is factorised without pivots.
+        squares = jnp.einsum("tij,tkj->tik", slopes, slopes)
+        stretch = for_each(
+            lambda block: factorise_block(block).log_determinant(), squares, slopes.shape[1]
+        )
+        return reference + 0.5 * (jnp.sum(stretch) - gram.log_determinant())
+
+    def describe(self, point: ManifoldPoint) -> Described:
+        """What is kept of a draw, by name; no moments.
+
+        As of the problem, but with the states that the noise leaves: those that follow from the
+        moves have the rounding errors of all steps before.
+        """
+        problem, found = self.problem, self._meaning(point.position)
+        kept = unpack(found.values, self._model.shapes)
+        kept |= self._model.paths(found.states, found.values)
+        kept |= {"predicted": self._model.grid.gather(found.noise_free), "noise_score": found.eta}
+        kept |= problem.noise.parameters(found.zeta)
+        return kept | problem.prior.parameters(found.white), {}
+
+    @property
+    def _model(self):
+        return self.problem.model
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """T, and k + n: a row for the variables of each time."""
+        size = self.problem.num_observations // self._model.num_times
+        return self._model.num_times, self._model.num_noise + size
+
+    def _meaning(self, position) -> _Meaning:
+        problem, model = self.problem, self._model
+        theta, eta = jnp.split(self.to_lifted(position), [problem.num_unknowns])
+        zeta, white = problem.split(theta)
+        zeta = jax.lax.stop_gradient(zeta) if self.holds_noise else zeta
+        values, moves = model.split(problem.prior.transform(white))
+        noise_free = model.grid.spread(problem.noise.predicted(problem.observed, zeta, eta))
+        states = jax.vmap(lambda reading: model.recovered(reading, values))(noise_free)
+        return _Meaning(zeta, white, eta, values, moves, noise_free, states)
+
+
+class _Meaning(NamedTuple):
+    """What a position stands for.
+
+    Attributes
+    ----------
+    zeta, white, eta : (h,), (m + T k,), (T n,)
+    values : (N,)
+        Of the unknowns.
+    moves, noise_free, states : (T, k), (T, n), (T, n)
+    """
+
+    zeta: jax.Array
+    white: jax.Array
+    eta: jax.Array
+    values: jax.Array
+    moves: jax.Array
+    noise_free: jax.Array
+    states: jax.Array

@@ -1,0 +1,313 @@
+"""What a model of the observations must be, and what follows from its values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.programs.derivatives import derivatives_along, loop_operations
+from invlift.programs.pytrees import Module, PyTree
+
+#: Coefficients up to which all second derivatives of a model are taken in forward mode if there is
+#: a branch in a loop, of which reverse mode keeps both sides, or a loop that it cannot reverse.
+FEW_COEFFICIENTS = 12
+#: What the solution of an equation on a mesh is called among the draws.
+SOLUTION = "solution"
+#: What follows in the name of one that is kept at a time, in front of it.
+AT_TIME = "_at_"
+
+
+class Expansion(NamedTuple):
+    """Where a model was evaluated, for further derivatives there.
+
+    Attributes
+    ----------
+    coefficients : (N,)
+    jacobian : (d, N) or None
+        Derivatives of the observations, if they were computed.
+    transpose : callable or None
+        Transposed derivative of values and Jacobian, ((d,), (d, N)) to ((N,),), if computed.
+    """
+
+    coefficients: jax.Array
+    jacobian: jax.Array | None
+    transpose: Callable | None
+
+    @property
+    def byproducts(self) -> dict[str, jax.Array]:
+        """None."""
+        return {}
+
+
+class Place(NamedTuple):
+    """Where a model has the coefficients of a field on a mesh.
+
+    Attributes
+    ----------
+    first : int
+        Number of its first coefficient.
+    points : (n, dim) array
+        Where each of them is.
+    known : (n,) array or None
+        Values that the model has in their place, NaN where it takes the coefficient; None if it
+        takes all.
+    known_cells : (num_cells,) array or None
+        Likewise what it has in cells, where a coefficient at a node may be of others as well.
+    """
+
+    first: int
+    points: np.ndarray
+    known: np.ndarray | None = None
+    known_cells: np.ndarray | None = None
+
+
+class ForwardModel(Module):
+    """Coefficients x, (N,), to noise-free observations F(x), (d,).
+
+    Only ``__call__`` must be written, in operations that JAX differentiates; all else follows from
+    it by automatic differentiation.  A subclass replaces what it computes faster:
+    :class:`invlift.fem.equations.equation.LinearEquation` writes all of it.
+
+    Attributes
+    ----------
+    coefficients_name : str
+        What the coefficients are called among the draws; None if ``describe`` has other names.
+    max_derivative : int
+        Order of :meth:`higher_derivative` up to which it costs less than it saves samplers, 1, 2 or
+        3: by automatic differentiation a second one takes as long as several values.
+    solutions : tuple of str
+        Names of those by-products of :meth:`linearise` that are fields at the nodes of a mesh.
+    readings : tuple of NamedReading
+        Readings by name, if they are arrays that have one.
+    kept_axes : tuple of (str, Axes)
+        Axes of what else is kept of a draw.
+    fields : tuple of Place
+        Of fields on a mesh.
+    is_linear : bool or None
+        Whether the solutions are linear between nodes; None if there is none.
+    sensors : Sensors or None
+        Of readings on a mesh, the table of them.
+    boundary_flux : callable or None
+        Of a field on a mesh: see :func:`invlift.fem.equations.experiments.boundary_flux`.
+    refined : callable or None
+        Of an equation on a mesh: ``refined(times)`` is the model of the same coefficients whose
+        equation is solved on that mesh with each edge halved so many times, once by default.
+    """
+
+    coefficients_name: ClassVar[str | None] = "parameters"
+    max_derivative: ClassVar[int] = 1
+    solutions: ClassVar[tuple[str, ...]] = ()
+    # Not annotated: as fields of a subclass they would come before its others.
+    readings = kept_axes = fields = ()
+    is_linear = sensors = boundary_flux = refined = None
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free observations F(x), (d,)."""
+        raise NotImplementedError
+
+    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
+        """What is kept of a draw beside the readings, by name: the coefficients."""
+        return {self.coefficients_name: coefficients}
+
+    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """F(x), (d,), and dF/dx, (d, N), in the mode that needs fewer sweeps."""
+        size = jax.eval_shape(self.__call__, coefficients).shape[0]
+        if size <= coefficients.shape[0]:
+            value, pull_back = jax.vjp(self.__call__, coefficients)
+            return value, jax.vmap(lambda row: pull_back(row)[0])(jnp.eye(size))
+        return by_columns(self.__call__, coefficients)
+
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
+        """:meth:`value_and_jacobian`, and an expansion: what further derivatives need.
+
+        Its ``byproducts`` are a dict of arrays whose posterior moments are worth having.
+        """
+        size = jax.eval_shape(self.__call__, coefficients).shape[0]
+        if coefficients.shape[0] <= size:
+            in_loops = loop_operations(self.__call__, coefficients)
+            if not in_loops:
+                return self._linearise_by_columns(coefficients)
+            if in_loops & {"cond", "while"} and coefficients.shape[0] <= FEW_COEFFICIENTS:
+                return self._linearise_forwards(coefficients)
+        linear, transpose = jax.vjp(self.value_and_jacobian, coefficients)
+        return linear, Expansion(coefficients, linear[1], transpose)
+
+    def _linearise_by_columns(self, coefficients):
+        linear = self.value_and_jacobian(coefficients)
+
+        def transpose(weights):
+            by_value, by_jacobian = weights
+
+            def along(direction, column):
+                """Derivative along a direction of the gradient of <column, F>."""
+
+                def gradient(at):
+                    return jax.vjp(self.__call__, at)[1](column)[0]
+
+                return jax.jvp(gradient, (coefficients,), (direction,))[1]
+
+            units = jnp.eye(coefficients.shape[0])
+            second = jax.vmap(along, (0, 1))(units, by_jacobian)
+            return (by_value @ linear[1] + jnp.sum(second, axis=0),)
+
+        return linear, Expansion(coefficients, linear[1], transpose)
+
+    def _linearise_forwards(self, coefficients):
+        def differentiate(coefficients):
+            linear = self.value_and_jacobian(coefficients)
+            return linear[1], linear
+
+        second, linear = jax.jacfwd(differentiate, has_aux=True)(coefficients)
+
+        def transpose(weights):
+            by_value, by_jacobian = weights
+            return (by_value @ linear[1] + jnp.einsum("dn,dnm->m", by_jacobian, second),)
+
+        return linear, Expansion(coefficients, linear[1], transpose)
+
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, PyTree]:
+        """F(x), (d,), and an expansion for derivatives along directions alone."""
+        return self(coefficients), Expansion(coefficients, None, None)
+
+    def push_forward(self, expansion: PyTree, directions: jax.Array) -> tuple[jax.Array, PyTree]:
+        """(dF/dx) D, (d, k), for D of (N, k), where it was linearised, and D pushed forward.
+
+        The latter is for :meth:`pull_back`.
+        """
+        return expansion.jacobian @ directions, directions
+
+    def pull_back(
+        self, expansion: PyTree, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
+    ) -> jax.Array:
+        """Gradient of <W, (dF/dx) D> by x, (N,), for the D pushed forward, D and W constant.
+
+        W (d, d) is symmetric and k = d; ``weigh`` multiplies by it from the right, (r, d) to
+        (r, d).
+        """
+        weights = weigh(pushed).T
+        return expansion.transpose((jnp.zeros(weights.shape[0]), weights))[0]
+
+    def alike(self) -> np.ndarray | None:
+        """Numbers of the readings, (d,), the same where they are one function; None: not known."""
+        return None
+
+    def of_readings(self, rows: np.ndarray) -> ForwardModel:
+        """The model of the readings with these numbers, (k,), where :meth:`alike` is known."""
+        raise NotImplementedError
+
+    def combined(self, matrix: jax.Array) -> ForwardModel:
+        """The model of k combinations of the readings, A F(x), (k,), for A of (k, d).
+
+        Its derivatives take k sweeps or solves, where those of all readings take d.  Beside the
+        methods of a model it has ``readings_at(expansion)``, all readings F, (d,), where it was
+        linearised, and its ``pull_back`` takes weights of these, (d,), and adds the gradient of
+        their sum.
+        """
+        return CombinedFunction(self, matrix)
+
+    def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
+        """dF(x + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
+        if expansion.jacobian is not None:
+            return expansion.jacobian @ direction
+        return jax.jvp(self.__call__, (expansion.coefficients,), (direction,))[1]
+
+    def higher_derivative(
+        self, expansion: PyTree, path: tuple[jax.Array, ...], lower: PyTree = ()
+    ) -> tuple[jax.Array, PyTree]:
+        """d^n F / dt^n, (d,), at t = 0 along the curve x + t path[0] + ... + t^m path[m - 1] / m!.
+
+        Parameters
+        ----------
+        expansion
+            Where the derivative is taken.
+        path : tuple of m (N,)
+            Derivatives of the curve; n = m + 1 is the first order whose own is zero.
+        lower
+            What this returned beside the derivative for order n - 1; nothing for n = 2.
+
+        Returns
+        -------
+        derivative : (d,)
+        lower
+            What saves work for order n + 1 along the same curve; here nothing.
+        """
+        path = (expansion.coefficients, *path, jnp.zeros_like(path[0]))
+        return derivatives_along(self.__call__, path)[-1], ()
+
+
+class CombinedFunction(ForwardModel):
+    """Combinations A F(x), (k,), of the readings of a model by automatic differentiation.
+
+    Attributes
+    ----------
+    model : ForwardModel
+    matrix : (k, d)
+        A.
+    """
+
+    model: ForwardModel
+    matrix: jax.Array
+
+    @property
+    def max_derivative(self) -> int:
+        """As of the model."""
+        return self.model.max_derivative
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """A F(x), (k,)."""
+        return self.matrix @ self.model(coefficients)
+
+    def readings_at(self, expansion: Expansion) -> jax.Array:
+        """All readings F, (d,), where the model was linearised."""
+        return self.model(expansion.coefficients)
+
+    def pull_back(self, expansion, pushed, weigh, by_readings: jax.Array | None = None):
+        """As :meth:`ForwardModel.pull_back`, with the gradient of <by_readings, F> added."""
+        gradient = super().pull_back(expansion, pushed, weigh)
+        if by_readings is None:
+            return gradient
+        return gradient + jax.vjp(self.model, expansion.coefficients)[1](by_readings)[0]
+
+
+def by_columns(fn: Callable, at: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Value, (d,), and Jacobian, (d, N), of a function at (N,), by forward mode."""
+    # The value comes with the derivatives: it is not computed once more.
+    push_forward = jax.vmap(lambda direction: jax.jvp(fn, (at,), (direction,)), out_axes=-1)
+    values, jacobian = push_forward(jnp.eye(at.shape[0]))
+    return values[:, 0], jacobian
+
+
+def first_of_same(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first of the rows that are the same in all columns, (r,), and its number in each, (d,).
+
+    Columns are (d,) or (d, k) arrays of numbers.
+    """
+    rows = np.column_stack([np.asarray(each, dtype=float) for each in columns])
+    _, first, numbers = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return first[order], place[numbers.ravel()]
+
+
+class AroundModel(ForwardModel):
+    """Base of models made of another one, their ``model``, with the same coefficients by name."""
+
+    @property
+    def coefficients_name(self) -> str | None:
+        """As of the model."""
+        return self.model.coefficients_name
+
+    @property
+    def max_derivative(self) -> int:
+        """As of the model."""
+        return self.model.max_derivative
+
+    @property
+    def solutions(self) -> tuple[str, ...]:
+        """As of the model."""
+        return self.model.solutions

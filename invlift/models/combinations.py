@@ -1,0 +1,64 @@
+"""Readings that are combinations of fewer numbers, as voltages are of resistances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from invlift.models.base import first_of_same
+from invlift.models.joined import CombinedReadings
+from invlift.unknowns.distributions import Distribution
+
+
+class Combinations(CombinedReadings):
+    """Weighted sums of what a model gives, as readings: A F(x), (d,), of F(x), (r,).
+
+    Of more readings than numbers some are combinations of others; those alone that tell anything
+    are lifted: see :func:`invlift.problems.choice.lift_choice.choose`.
+    """
+
+    @property
+    def coefficients_name(self) -> str | None:
+        """As of the model."""
+        return self.model.coefficients_name
+
+    @property
+    def solutions(self) -> tuple[str, ...]:
+        """As of the model."""
+        return self.model.solutions
+
+    @property
+    def sensors(self) -> Any:
+        """As of the model."""
+        return self.model.sensors
+
+    @property
+    def further(self) -> Mapping[str, Distribution] | None:
+        """Distributions of what the model has beside a field, by name."""
+        return getattr(self.model, "further", None)
+
+    @property
+    def refined(self) -> Callable[[int], Combinations] | None:
+        """As of the model."""
+        again = self.model.refined
+        return again and (lambda times=1: replace(self, model=again(times)))
+
+    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
+        """As of the model."""
+        return self.model.describe(coefficients)
+
+    def alike(self) -> np.ndarray:
+        """As :meth:`ForwardModel.alike`: of the same weights."""
+        return first_of_same(self.matrix)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Combinations:
+        """As :meth:`ForwardModel.of_readings`; the numbers behind them are the same."""
+        return replace(self, matrix=self.matrix[rows])
+
+    def combined(self, matrix: jax.Array) -> CombinedReadings:
+        """As :meth:`ForwardModel.combined`, through the derivatives of the r numbers."""
+        return CombinedReadings(self.model, matrix @ self.matrix, whole=self.matrix)

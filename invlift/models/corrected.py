@@ -1,0 +1,115 @@
+"""A model made to agree with a better one at one place, to first order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from invlift.models.base import AroundModel, ForwardModel, first_of_same
+from invlift.programs.pytrees import PyTree, aside
+from invlift.unknowns.distributions import Distribution
+
+
+class Corrected(AroundModel):
+    """F(x) + o + C (x - x0): a model with what it misses near x0.
+
+    Attributes
+    ----------
+    model : ForwardModel
+        F.
+    offset : (d,)
+        o, what readings miss at x0.
+    slope : (d, N)
+        C, what their derivatives miss there.
+    centre : (N,)
+        x0.
+    further : dict of str to Distribution, or None
+        As of the model; so are ``sensors`` and ``boundary_flux``.
+    refined : callable or None
+        See :class:`~invlift.models.base.ForwardModel`.
+    """
+
+    model: ForwardModel
+    offset: jax.Array
+    slope: jax.Array
+    centre: jax.Array
+    further: Mapping[str, Distribution] | None = aside()
+    boundary_flux: Callable | None = aside()
+    sensors: Any = aside()
+    fields: tuple | None = aside()
+    refined: Callable[[int], ForwardModel] | None = aside()
+
+    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
+        """As of the model."""
+        return self.model.describe(coefficients)
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free readings, (d,)."""
+        return self._corrected(self.model(coefficients), coefficients)
+
+    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Readings, (d,), and their derivatives, (d, N)."""
+        value, jacobian = self.model.value_and_jacobian(coefficients)
+        return self._corrected(value, coefficients), jacobian + self.slope
+
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
+        """As :meth:`ForwardModel.linearise`."""
+        (value, jacobian), expansion = self.model.linearise(coefficients)
+        return (self._corrected(value, coefficients), jacobian + self.slope), expansion
+
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.expand`."""
+        value, expansion = self.model.expand(coefficients)
+        return self._corrected(value, coefficients), expansion
+
+    def push_forward(self, expansion: PyTree, directions: jax.Array) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.push_forward`."""
+        products, pushed = self.model.push_forward(expansion, directions)
+        return products + self.slope @ directions, pushed
+
+    def pull_back(
+        self, expansion: PyTree, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
+    ) -> jax.Array:
+        """As :meth:`ForwardModel.pull_back`: the slope of the correction is constant."""
+        return self.model.pull_back(expansion, pushed, weigh)
+
+    def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
+        """As :meth:`ForwardModel.derivative`."""
+        return self.model.derivative(expansion, direction) + self.slope @ direction
+
+    def higher_derivative(
+        self, expansion: PyTree, path: tuple[jax.Array, ...], lower: PyTree = ()
+    ) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.higher_derivative`: the curve's own derivative is zero there."""
+        return self.model.higher_derivative(expansion, path, lower)
+
+    def alike(self) -> np.ndarray | None:
+        """As :meth:`ForwardModel.alike`: readings with one correction."""
+        own = self.model.alike()
+        return None if own is None else first_of_same(own, self.offset, self.slope)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Corrected:
+        """As :meth:`ForwardModel.of_readings`."""
+        parts = self.offset[rows], self.slope[rows]
+        model = self.model.of_readings(rows)
+        return replace(self, model=model, offset=parts[0], slope=parts[1], sensors=None)
+
+    def _corrected(self, value, coefficients):
+        return value + self.offset + self.slope @ (coefficients - self.centre)
+
+
+def corrected(
+    model: ForwardModel,
+    offset: jax.Array,
+    slope: jax.Array,
+    centre: jax.Array,
+) -> Corrected:
+    """The model with a correction, which keeps what else the model knows."""
+    names = "further", "boundary_flux", "sensors", "fields"
+    known = {name: getattr(model, name, None) for name in names}
+    offset, slope, centre = jax.device_put((offset, slope, centre))
+    return Corrected(model=model, offset=offset, slope=slope, centre=centre, **known)

@@ -1,0 +1,168 @@
+"""Models whose readings are joined from those of other models of the same coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from invlift.models.base import ForwardModel
+from invlift.programs.pytrees import PyTree
+
+
+class Expansions(NamedTuple):
+    """Where the models were evaluated.
+
+    Attributes
+    ----------
+    parts : pytree
+        Expansions of the models.
+    jacobian : (d, N) or None
+        Of the joined readings, if it was computed.
+    byproducts : dict of str to Array
+    values : tuple of arrays
+        Readings of the models.
+    """
+
+    parts: PyTree
+    jacobian: jax.Array | None
+    byproducts: dict[str, jax.Array]
+    values: tuple[jax.Array, ...]
+
+
+class Joined(ForwardModel):
+    """Readings that depend linearly on those of models of the same coefficients.
+
+    A subclass writes :meth:`_join`, :meth:`_weights` and :attr:`_models` or :meth:`_each`.  The
+    models pull back from directions as they are, as :class:`ForwardModel` does and
+    :class:`invlift.fem.equations.equation.LinearEquation`.
+    """
+
+    @property
+    def fields(self) -> tuple:
+        """As of the models."""
+        return self._models[0].fields or ()
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free readings, (d,)."""
+        (values,) = self._each(lambda model: (model(coefficients),))
+        return self._join(values)
+
+    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Readings, (d,), and their derivatives, (d, N)."""
+        return self.linearise(coefficients)[0]
+
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Expansions]:
+        """As :meth:`ForwardModel.linearise`."""
+
+        def linearised(model):
+            (value, jacobian), expansion = model.linearise(coefficients)
+            return value, jacobian, self._kept(expansion)
+
+        values, jacobians, parts = self._each(linearised)
+        jacobian = self._join(jacobians)
+        expansion = Expansions(parts, jacobian, self._byproducts(parts), values)
+        return (self._join(values), jacobian), expansion
+
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansions]:
+        """As :meth:`ForwardModel.expand`."""
+        values, parts = self._each(lambda model: model.expand(coefficients))
+        return self._join(values), Expansions(parts, None, self._byproducts(parts), values)
+
+    def combined(self, matrix: jax.Array) -> CombinedReadings:
+        """As :meth:`ForwardModel.combined`, through the derivatives of all readings."""
+        return CombinedReadings(self, matrix)
+
+    def pull_back(
+        self, expansion: Expansions, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
+    ) -> jax.Array:
+        """As :meth:`ForwardModel.pull_back`: the sum of those of the models."""
+
+        def pulled(model, own, weighed):
+            return (model.pull_back(own, pushed, lambda _: weighed),)
+
+        (gradients,) = self._each(pulled, expansion.parts, self._weights(weigh(pushed)))
+        return jnp.stack(gradients).sum(axis=0)
+
+    def derivative(self, expansion: Expansions, direction: jax.Array) -> jax.Array:
+        """As :meth:`ForwardModel.derivative`."""
+        if expansion.jacobian is not None:
+            return expansion.jacobian @ direction
+        (along,) = self._each(
+            lambda model, own: (model.derivative(own, direction),), expansion.parts
+        )
+        return self._join(along)
+
+    def higher_derivative(
+        self, expansion: Expansions, path: tuple[jax.Array, ...], lower: PyTree = ()
+    ) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.higher_derivative`."""
+        found, lower = self._each(
+            lambda model, own, low: model.higher_derivative(own, path, low), expansion.parts, lower
+        )
+        return self._join(found), lower
+
+    def _each(self, fn, *parts):
+        """Tuples of what a function of each model and its parts returns."""
+        num = len(self._models)
+        parts = (part or ((),) * num for part in parts)
+        found = [fn(*own) for own in zip(self._models, *parts, strict=True)]
+        return tuple(zip(*found, strict=True))
+
+    def _kept(self, expansion):
+        """What is kept of the expansion of a model that was linearised."""
+        return expansion
+
+    def _byproducts(self, parts):
+        """Those of all models."""
+        return {name: field for part in parts for name, field in part.byproducts.items()}
+
+
+class CombinedReadings(Joined):
+    """Combinations A F(x), (k,), of the readings of a model that has their derivatives at hand.
+
+    Attributes
+    ----------
+    model : ForwardModel
+        One that pulls back from directions as they are.
+    matrix : (k, r)
+        A.
+    whole : (d, r) or None
+        What makes all readings of the model's values; None where these are the readings.
+    """
+
+    model: ForwardModel
+    matrix: jax.Array
+    whole: jax.Array | None = field(default=None, kw_only=True)
+
+    @property
+    def max_derivative(self) -> int:
+        """As of the model."""
+        return self.model.max_derivative
+
+    @property
+    def _models(self):
+        return (self.model,)
+
+    def _join(self, parts):
+        return self.matrix @ parts[0]
+
+    def _weights(self, weighed):
+        """<W, A J D> = <1, J D W A>, with W symmetric."""
+        return (weighed @ self.matrix,)
+
+    def readings_at(self, expansion: Expansions) -> jax.Array:
+        """All readings F, (d,), where the model was linearised."""
+        values = expansion.values[0]
+        return values if self.whole is None else self.whole @ values
+
+    def pull_back(self, expansion, pushed, weigh, by_readings: jax.Array | None = None):
+        """As :meth:`ForwardModel.pull_back`, with the gradient of <by_readings, F> added."""
+        gradient = super().pull_back(expansion, pushed, weigh)
+        if by_readings is None:
+            return gradient
+        by_values = by_readings if self.whole is None else by_readings @ self.whole
+        return gradient + by_values @ expansion.parts[0].jacobian

@@ -1,0 +1,127 @@
+"""A state that is moved step by step by standard normal variables, and what is read of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.lift.jacobians.markov import Grid
+from invlift.models.named_model import NamedModel
+from invlift.models.named_readings import NamedReading, named_readings
+from invlift.programs.pytrees import static
+from invlift.unknowns.axes import axes_in_time
+from invlift.unknowns.named import pack, unpack
+from invlift.unknowns.priors.named import Shapes
+
+
+class PathModel(NamedModel):
+    """Unknowns and the variables v of all steps to what is read without noise.
+
+    There are L intervals of S steps each, and T readings times: the start, if something was read
+    there, and the ends of the intervals.  States are rows, (n,), their parts one after the other,
+    and values of all unknowns one vector, (N,).  A subclass writes ``move_shape``, ``num_steps``,
+    ``is_read_at_start``, ``at``, ``lengths``, ``first`` and ``step``.
+
+    Attributes
+    ----------
+    initial : callable
+        State at the start, by name.
+    observe : callable or None
+        ``observe(state, **unknowns)``, what is read of a state by the names of the readings; parts
+        of the state itself if None.
+    state_shapes : tuple of (str, tuple of int)
+        Parts of the state.
+    reading_shapes : tuple of (str, tuple of int)
+        What is read at one time.
+    grid : Grid
+        Where readings, one name after the other, are among all names at all times.
+    """
+
+    initial: Callable = static(kw_only=True)
+    observe: Callable | None = static(kw_only=True)
+    state_shapes: Shapes = static(kw_only=True)
+    reading_shapes: Shapes = static(kw_only=True)
+    grid: Grid = field(kw_only=True)
+
+    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
+        """The unknowns by their names, and the paths of the states and of what is read."""
+        values, moves = self.split(coefficients)
+        states = self.on_path(self.states(values, moves))
+        return unpack(values, self.shapes) | self.paths(states, values)
+
+    def split(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Values of the unknowns, (N,), and v, (L S, q)."""
+        rows, width = self.move_shape
+        values, moves = jnp.split(coefficients, [coefficients.size - rows * width])
+        return values, moves.reshape(rows, width)
+
+    def states(self, values: jax.Array, moves: jax.Array) -> jax.Array:
+        """States at the start and after each step, (1 + L S, n), by v, (L S, q)."""
+        return self.states_from(self.first(values), values, moves)
+
+    def states_from(self, first: jax.Array, values: jax.Array, moves: jax.Array) -> jax.Array:
+        """The same from another first state, (n,)."""
+
+        def follow(state, each):
+            later = self.step(*each, state, values)
+            return later, later
+
+        _, later = jax.lax.scan(follow, first, (self.at, self.lengths, moves))
+        return jnp.concatenate([first[None], later])
+
+    def when_read(self, states: jax.Array) -> jax.Array:
+        """Of states at all steps, (1 + L S, n), those at the T times of readings."""
+        return states[0 if self.is_read_at_start else self.num_steps :: self.num_steps]
+
+    def on_path(self, states: jax.Array) -> jax.Array:
+        """Of states at all steps those that are kept."""
+        return states
+
+    def read(self, state: jax.Array, values: jax.Array) -> jax.Array:
+        """What is read of a state, (n,), under all names, (r,)."""
+        found = unpack(state, self.state_shapes)
+        if self.observe is not None:
+            found = self.observe(found, **unpack(values, self.shapes))
+        return pack(found, self.reading_shapes).astype(float)
+
+    def paths(self, states: jax.Array, values: jax.Array) -> dict[str, jax.Array]:
+        """Parts of states, (num, n), by name, and what would be read of them: `level_path`."""
+
+        def at_one_time(state):
+            read = unpack(self.read(state, values), self.reading_shapes)
+            return read | unpack(state, self.state_shapes)
+
+        return {f"{name}_path": path for name, path in jax.vmap(at_one_time)(states).items()}
+
+    def _evaluate(self, coefficients):
+        values, moves = self.split(coefficients)
+        states = self.states(values, moves)
+        read = jax.vmap(lambda state: self.read(state, values))(self.when_read(states))
+        return self.grid.gather(read), self.paths(self.on_path(states), values)
+
+
+def where_read(
+    columns: Mapping[str, np.ndarray], times: np.ndarray
+) -> tuple[dict[str, np.ndarray], tuple[NamedReading, ...], Grid]:
+    """What was read of columns (T, ...), which are NaN where nothing was read, by name.
+
+    Returns
+    -------
+    dict of str to (r, ...), tuple of NamedReading, Grid
+        Readings at their r times, what they are, and where they are among all columns.
+    """
+    sizes = [math.prod(column.shape[1:]) for column in columns.values()]
+    starts = np.cumsum([0, *sizes])
+    observed, axes, places = {}, {}, []
+    for (name, column), start, size in zip(columns.items(), starts, sizes, strict=False):
+        rows = np.flatnonzero(~np.isnan(column.reshape(len(column), size)).any(axis=1))
+        observed[name] = column[rows]
+        axes[name] = axes_in_time(name, column.shape[1:], times[rows], "read_at")
+        places.append((rows[:, None] * starts[-1] + start + np.arange(size)).ravel())
+    grid = Grid(jax.device_put(np.concatenate(places)), (len(times), int(starts[-1])))
+    return observed, named_readings(observed, axes)[1], grid

@@ -1,0 +1,35 @@
+"""Observation noise, one module a family, and the names they have in a problem file."""
+
+from invlift.noise.base import Noise
+from invlift.noise.gaussian import GaussianNoise, gaussian_noise, known_noise
+from invlift.noise.laplace import LaplaceNoise, laplace_noise
+from invlift.noise.potential import PotentialNoise, potential_noise
+from invlift.noise.scales import KnownScale, Scale, UnknownScale, known_scale, unknown_scale
+from invlift.noise.student_t import StudentTNoise, student_t_noise
+from invlift.noise.tables import GaussianTable, LaplaceTable, NoiseTable, StudentTTable
+
+#: What [noise] can be, by its key ``kind``: looked up whenever a problem file is read.
+NOISES: dict[str, type[NoiseTable]] = {
+    "gaussian": GaussianTable,
+    "laplace": LaplaceTable,
+    "student-t": StudentTTable,
+}
+
+__all__ = [
+    "NOISES",
+    "GaussianNoise",
+    "KnownScale",
+    "LaplaceNoise",
+    "Noise",
+    "PotentialNoise",
+    "Scale",
+    "StudentTNoise",
+    "UnknownScale",
+    "gaussian_noise",
+    "known_noise",
+    "known_scale",
+    "laplace_noise",
+    "potential_noise",
+    "student_t_noise",
+    "unknown_scale",
+]

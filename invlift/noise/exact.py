@@ -1,0 +1,40 @@
+"""No noise: readings that are exact."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.noise.base import Noise
+from invlift.noise.scales import KnownScale
+
+
+class ExactReadings(Noise):
+    """y = F: given the readings the unknowns have no density, but one on the manifold F = y.
+
+    Only constrained samplers draw from it, of problems whose lifted form has no noise variables.
+    """
+
+    is_exact: ClassVar[bool] = True
+
+    def invert(self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array) -> jax.Array:
+        """Zero, (d,): there is nothing left to explain."""
+        return jnp.zeros_like(predicted)
+
+    def sample(self, rng: np.random.Generator, predicted: np.ndarray, zeta: np.ndarray):
+        """The readings themselves, (d,)."""
+        return predicted
+
+    def loglikelihood(
+        self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
+    ) -> jax.Array:
+        """Zero, (): every draw reproduces the readings."""
+        return jnp.zeros(())
+
+
+def exact_readings() -> ExactReadings:
+    """Readings without noise."""
+    return ExactReadings(KnownScale(jax.device_put(np.float64(0.0))))

@@ -1,0 +1,45 @@
+"""Gaussian noise, of known or unknown scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from invlift.noise.base import Noise
+from invlift.noise.scales import Scale, as_scale
+from invlift.unknowns.distributions import Distribution
+
+
+class GaussianNoise(Noise):
+    """Independent Normal noise: T is the identity.  Relative, it is lognormal."""
+
+
+def gaussian_noise(
+    scale: Scale | Distribution | float | np.ndarray, *, relative: bool = False
+) -> GaussianNoise:
+    """Independent Normal noise, y = F + sigma eta, or y = F exp(sigma eta) if relative.
+
+    Parameters
+    ----------
+    scale : number, (d,) array, Distribution or Scale
+        Standard deviation: known, in units of the readings, or unknown, with a prior for all
+        readings or, by :func:`unknown_scale`, for each group of them.  Of relative noise that of
+        the logarithm.
+    relative : bool
+
+    Raises
+    ------
+    InputError
+        If a known scale is not finite and positive.
+    """
+    return GaussianNoise(as_scale(scale), relative=relative)
+
+
+def known_noise(sigma: float | np.ndarray) -> GaussianNoise:
+    """Gaussian noise of known scale, one number or (d,), in units of the observations.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite and positive.
+    """
+    return gaussian_noise(sigma)

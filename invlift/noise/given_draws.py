@@ -1,0 +1,108 @@
+"""The noise of readings, given draws of what is unknown about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from invlift.noise.base import Noise
+from invlift.noise.scales import Scale
+from invlift.programs.compilation import program
+
+#: Draws of one chain by name, (num_draws, ...) each: ``predicted``, (num_draws, d), and what is
+#: unknown about the noise.
+Draws = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseGivenDraws:
+    """What a posterior asks of the noise of its readings.
+
+    Attributes
+    ----------
+    noise : Noise
+    observed : (d,) array
+    """
+
+    noise: Noise
+    observed: np.ndarray
+
+    def new_readings(
+        self, rng: np.random.Generator, chains: Sequence[Draws], paths: Mapping[str, np.ndarray]
+    ) -> dict[str, list[np.ndarray]]:
+        """New readings, "observed", (num_draws, d) for each chain, as noisy as the model has it.
+
+        And of the draws of each path by name, (num_draws, k), with the noise of the readings whose
+        rows, (r,), are given, unless these differ in its scale.
+        """
+        found = {"observed": [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]}
+        for name, rows in paths.items():
+            scales = [shared_scale(self._sigma(draws), rows) for draws in chains]
+            if not any(scale is None for scale in scales):
+                pairs = zip(chains, scales, strict=True)
+                found[name] = [
+                    self._noisy(rng, draws[name], scale, draws) for draws, scale in pairs
+                ]
+        return found
+
+    def log_likelihoods(self, chains: Sequence[Draws]) -> dict[str, list[np.ndarray]]:
+        """Log density of each reading, "observed", given each draw, (num_draws, d) for each chain.
+
+        With all constants, in the logarithm of one over the unit of the readings.
+        """
+        found = []
+        for draws in chains:
+            predicted = np.asarray(draws["predicted"], dtype=float)
+            sigma = np.broadcast_to(self._sigma(draws), predicted.shape)
+            shape = [np.broadcast_to(each, len(predicted)) for each in self._shape(draws)]
+            observed = np.asarray(self.observed, dtype=float)
+            found.append(np.asarray(_log_densities(self.noise, predicted, observed, sigma, shape)))
+        return {"observed": found}
+
+    def _noisy(self, rng, predicted, sigma, draws):
+        """Values with noise of this scale, (num_draws, k), of these without, (num_draws, k)."""
+        noise, shape = self.noise, self._shape(draws)
+        if any(np.ndim(values) for values in shape):
+            each = zip(*(np.broadcast_to(values, len(predicted)) for values in shape), strict=True)
+            drawn = np.stack([noise.draw(rng, predicted.shape[1], *values) for values in each])
+        else:
+            drawn = noise.draw(rng, predicted.size, *shape).reshape(predicted.shape)
+        return predicted * np.exp(sigma * drawn) if noise.relative else predicted + sigma * drawn
+
+    def _sigma(self, draws: Draws) -> np.ndarray:
+        """The scale: drawn, (num_draws, d) or (num_draws, 1), or known, (d,) or ()."""
+        scale = self.noise.scale
+        sigma = _values_of("sigma", scale, draws)
+        return scale.of_readings(sigma) if scale.num_parameters else sigma
+
+    def _shape(self, draws: Draws) -> list[np.ndarray]:
+        """Values of the shape parameters: drawn, (num_draws,), or known, ()."""
+        names = self.noise.shape_parameters
+        return [_values_of(name, getattr(self.noise, name), draws) for name in names]
+
+
+def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+    """Scale of the noise of some readings, of one column or (); None if they differ in it.
+
+    ``sigma`` is (), (1,), (d,), (num_draws, 1) or (num_draws, d), and ``rows`` (r,) which readings.
+    """
+    if sigma.ndim == 0 or sigma.shape[-1] == 1:
+        return sigma
+    own = sigma[..., rows]
+    return own[..., :1] if (own == own[..., :1]).all() else None
+
+
+def _values_of(name: str, part: Scale, draws: Draws) -> np.ndarray:
+    """A positive parameter of the noise: its draws, or what it is known to be."""
+    return draws[name] if part.num_parameters else np.asarray(part.value(np.zeros(0)))
+
+
+@program
+def _log_densities(noise, predicted, observed, sigma, shape):
+    def of_draw(predicted, sigma, shape):
+        return noise.log_densities(predicted, observed, sigma, *shape)
+
+    return jax.vmap(of_draw)(predicted, sigma, shape)

@@ -1,0 +1,121 @@
+"""Noise of a density of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from invlift.errors import InputError, as_input_error
+from invlift.noise.base import Noise
+from invlift.noise.scales import Scale, as_scale
+from invlift.programs.pytrees import static
+from invlift.unknowns.distributions import Distribution
+
+#: The density is tabulated at sinh(s), s evenly from -END to END, so far out as tails may matter.
+_END, _NUM_POINTS = 40.0, 2**17 + 1
+#: What may be left at the ends of the table, of the largest value there.
+_LEFT = 1e-6
+#: To here on both sides the density must be positive.
+_NEAR = 10.0
+
+
+class PotentialNoise(Noise):
+    """Independent noise of density exp(-U(r / sigma)) up to a constant: T is the identity.
+
+    eta is then not normal, and its density relative to the normal one is
+    exp(eta^2 / 2 - U(eta)) (Au, Graham & Thiery 2023, section 3).
+
+    Attributes
+    ----------
+    potential : callable
+        U, of an array and of its shape.
+    log_constant : ()
+        Log of the integral of exp(-U), by quadrature.  U has no parameters, so that draws do not
+        depend on it.
+    """
+
+    potential: Callable = static()
+    log_constant: jax.Array
+
+    def log_ratio(self, eta: jax.Array) -> jax.Array:
+        """Log density of each eta relative to the standard normal one."""
+        return 0.5 * eta**2 - self.potential(eta) + (0.5 * np.log(2.0 * np.pi) - self.log_constant)
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws of eta, (size,), by the inverse distribution function, interpolated in a table.
+
+        It resolves what is wider than about 0.01.
+        """
+        nodes, density, _ = _tabulate(self.potential)
+        probability = np.cumsum(0.5 * (density[1:] + density[:-1]))
+        probability = np.append(0.0, probability / probability[-1])
+        return np.sinh(np.interp(rng.random(size), probability, nodes))
+
+
+def _tabulate(potential):
+    """s (num_points,), the density of s with eta = sinh(s), of largest value 1, and its log."""
+    nodes = np.linspace(-_END, _END, _NUM_POINTS)
+    values = np.asarray(potential(jax.device_put(np.sinh(nodes))))
+    log_density = (
+        np.logaddexp(nodes, -nodes) - np.log(2.0) - np.where(np.isnan(values), np.inf, values)
+    )
+    largest = np.max(log_density)
+    return nodes, np.exp(log_density - largest), largest
+
+
+def potential_noise(
+    scale: Scale | Distribution | float | np.ndarray,
+    potential_fn: Callable,
+    *,
+    relative: bool = False,
+) -> PotentialNoise:
+    """Independent noise of a density of one's own.
+
+    Parameters
+    ----------
+    scale : number, (d,) array, Distribution or Scale
+        Sigma, by which r is divided: known, in units of the readings, or unknown: see
+        :func:`gaussian_noise`.
+    potential_fn : callable
+        ``potential_fn(x)``: the negative log density of x = r / sigma up to a constant, for x of
+        any shape, elementwise; a twice differentiable JAX function, finite everywhere.
+    relative : bool
+        Whether r is y - F or, if so, log(y / F).
+
+    Raises
+    ------
+    InputError
+        If a known scale is not finite and positive, or the function is not elementwise or not
+        finite, or the density cannot be normalised (or hardly: tails heavier than |x|^-1.3).
+    """
+    scale = as_scale(scale)
+    where, points = "noise potential", np.linspace(-_NEAR, _NEAR, 201)
+    with as_input_error(where, "a JAX function of an array", "make it elementwise"):
+        values = np.asarray(potential_fn(jax.device_put(points)))
+    if values.shape != points.shape or values.dtype != np.float64:
+        raise InputError(
+            where,
+            f"{points.size} float64 values for as many arguments",
+            f"{values.dtype} of shape {values.shape}",
+            "return one value for each argument",
+        )
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise InputError(
+            where,
+            "finite values",
+            f"{values[bad[0]]} at {points[bad[0]]:g}",
+            "give a density that is positive everywhere",
+        )
+    nodes, density, largest = _tabulate(potential_fn)
+    if not np.isfinite(largest) or max(density[0], density[-1]) > _LEFT:
+        raise InputError(
+            where,
+            "a density that can be normalised",
+            "one that does not fall off",
+            "the potential must grow faster than log(|x|) on both sides",
+        )
+    log_constant = largest + np.log(np.sum(density) * (nodes[1] - nodes[0]))
+    return PotentialNoise(scale, potential_fn, jax.device_put(log_constant), relative=relative)

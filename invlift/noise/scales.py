@@ -1,0 +1,440 @@
+"""Scales of the noise: known, or unknown with a prior of their own, for all readings or by groups.
+
+An unknown scale is a smooth, increasing function of a variable zeta, which is standard normal or
+has a density relative to the standard normal one (Au, Graham & Thiery 2023, sections 3 and 5.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, as_numbers
+from invlift.programs.pytrees import Module, static
+from invlift.unknowns.distributions import Distribution, Positive, as_distribution, is_distribution
+
+#: Below this argument log softplus is its argument to double precision.
+_LOWEST = -36.0
+
+
+class Scale(Module):
+    """A positive number for all readings, or one for each, from zeta of shape (h,).
+
+    Besides the scale of the noise this may be another positive parameter of it, such as degrees of
+    freedom; ``sigma`` below is whatever it is.
+    """
+
+    #: Whether :meth:`log_reference` has the density of data, by which zeta is narrower than by its
+    #: prior.
+    has_data: ClassVar[bool] = False
+
+    @property
+    def num_parameters(self) -> int:
+        """Number h of unknowns zeta; none where the scale is known."""
+        return 0
+
+    def value(self, zeta: jax.Array) -> jax.Array:
+        """Sigma, () or (d,), from zeta (h,)."""
+        raise NotImplementedError
+
+    def parameter(self, zeta: jax.Array) -> jax.Array:
+        """What is unknown, (), (h,) or (d,): sigma, once where readings share it."""
+        return self.value(zeta)
+
+    def of_readings(self, parameter: np.ndarray) -> np.ndarray:
+        """Sigma of the readings, (..., d) or (..., 1), from values of :meth:`parameter`."""
+        return parameter[..., None]
+
+    def log_reference(self, zeta: jax.Array) -> jax.Array:
+        """Log density of zeta (h,) relative to the standard normal one, ()."""
+        del zeta
+        return jnp.zeros(())
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """Exact draw of zeta, (h,), from its prior."""
+        return rng.standard_normal(self.num_parameters)
+
+    def near(self, sigma: jax.Array) -> Scale:
+        """The same scale in a coordinate for values near sigma, () or (d,)."""
+        del sigma
+        return self
+
+    def over_weights(self) -> tuple[jax.Array, Scale]:
+        """Known weights, () or (d,), and the scale of the readings over these."""
+        return jnp.ones(()), self
+
+    def of_readings_at(self, rows: np.ndarray) -> Scale:
+        """The same of some of the readings, (k,) numbers, among them of each of the groups."""
+        del rows
+        return self
+
+    def check(self, num_readings: int) -> None:
+        """Refuse another number of readings than the scale is for.
+
+        Raises
+        ------
+        InputError
+            If it has one value or one group index for each of another number of readings.
+        """
+
+
+class KnownScale(Scale):
+    """A scale that is known.
+
+    Attributes
+    ----------
+    known : () or (d,)
+        In units of the readings; one for all or one for each.
+    """
+
+    known: jax.Array
+
+    def value(self, zeta: jax.Array) -> jax.Array:
+        """Sigma, () or (d,); zeta is empty."""
+        del zeta
+        return self.known
+
+    def over_weights(self) -> tuple[jax.Array, KnownScale]:
+        """As :meth:`Scale.over_weights`: all that is known."""
+        return self.known, KnownScale(jnp.ones(()))
+
+    def check(self, num_readings: int) -> None:
+        """As :meth:`Scale.check`."""
+        if self.known.shape not in ((), (num_readings,)):
+            raise InputError(
+                "noise sigma",
+                f"one number or {num_readings} numbers",
+                f"{self.known.shape[0]}",
+                "give one value per observation",
+            )
+
+
+class UnknownScale(Scale):
+    """An unknown scale with a prior: one for all readings, or one for each group of them alike.
+
+    Without a threshold the coordinate zeta is that of the prior's distribution.  With a threshold c
+    it is
+
+        sigma = c softplus(location + slope zeta - log c),
+
+    exponential below c and linear above, with location and slope the log of the prior's median and
+    the standard deviation of log sigma.  An exponential coordinate is so curved where sigma is
+    large that it holds the step of a whole chain down; this one is not, and its log density
+    relative to the standard normal one keeps the prior what it was.
+
+    Attributes
+    ----------
+    prior : Distribution
+        Of one number of at least 0, sigma in its unit; the same for each group.
+    groups : None or (d,) int
+        Index of each reading's scale; None: one scale for all readings.
+    num_parameters : int
+        Number h of scales.
+    names : tuple of h str
+        Of the groups; empty if they have none.
+    threshold : None, () or (h,)
+        In units of sigma.
+    """
+
+    prior: Distribution
+    groups: jax.Array | None = field(default=None, kw_only=True)
+    num_parameters: int = static(default=1, kw_only=True)
+    names: tuple[str, ...] = static(default=(), kw_only=True)
+    threshold: jax.Array | None = field(default=None, kw_only=True)
+
+    def value(self, zeta: jax.Array) -> jax.Array:
+        """Sigma, (), or (d,) with groups, from zeta (h,)."""
+        values = self._values(zeta)
+        return values[0] if self.groups is None else values[self.groups]
+
+    def parameter(self, zeta: jax.Array) -> jax.Array:
+        """Sigma of each group, (h,), where readings share it; otherwise as :meth:`value`."""
+        return self._values(zeta) if self.is_shared else self.value(zeta)
+
+    def of_readings(self, parameter: np.ndarray) -> np.ndarray:
+        """As :meth:`Scale.of_readings`."""
+        if self.groups is None:
+            return parameter[..., None]
+        return parameter[..., np.asarray(self.groups)] if self.is_shared else parameter
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are groups, of several readings some of them."""
+        return self.groups is not None and self.num_parameters < self.groups.size
+
+    def log_reference(self, zeta: jax.Array) -> jax.Array:
+        """As :meth:`Scale.log_reference`, normalised."""
+        if self.threshold is None:
+            return jnp.sum(jax.vmap(self.prior.log_reference)(zeta[:, None]))
+        argument = self._argument(zeta)
+        is_low = argument < _LOWEST
+        log_softplus = jnp.log(jax.nn.softplus(jnp.where(is_low, _LOWEST, argument)))
+        log_threshold = jnp.log(self.threshold)
+        log_sigma = log_threshold + jnp.where(is_low, argument, log_softplus)
+        log_derivative = log_threshold + jnp.log(self.prior.log_sd) + jax.nn.log_sigmoid(argument)
+        log_prior = self.prior.log_density_of_log(log_sigma) + log_derivative
+        return jnp.sum(log_prior + 0.5 * zeta**2 + 0.5 * np.log(2.0 * np.pi))
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Scale.sample`."""
+        zeta = np.concatenate([self.prior.sample(rng) for _ in range(self.num_parameters)])
+        if self.threshold is None:
+            return zeta
+        threshold, location, slope = map(
+            np.asarray, (self.threshold, self.prior.log_median, self.prior.log_sd)
+        )
+        above = np.asarray(jax.vmap(self.prior.transform)(zeta[:, None])) / threshold
+        argument = above + np.log(-np.expm1(-above))  # softplus backwards
+        return (argument + np.log(threshold) - location) / slope
+
+    def near(self, sigma: jax.Array) -> UnknownScale:
+        """With the threshold at sigma: () for all, or (d,), of which each group takes its mean.
+
+        A prior with other bounds than 0 and infinity keeps its own coordinate.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite and positive, or there are not d of them.
+        """
+        if not isinstance(sigma, jax.core.Tracer):
+            sigma = jax.device_put(_all_positive("noise sigma", sigma))
+        if jnp.ndim(sigma):
+            size = 1 if self.groups is None else self.groups.size
+            if sigma.shape != (size,):
+                raise InputError(
+                    "noise sigma", f"one number or {size}", f"shape {sigma.shape}", "correct it"
+                )
+            groups = jnp.zeros(1, int) if self.groups is None else self.groups
+            sigma = _means(groups, sigma, self.num_parameters)
+        return replace(self, threshold=sigma) if isinstance(self.prior, Positive) else self
+
+    def of_readings_at(self, rows: np.ndarray) -> UnknownScale:
+        """As :meth:`Scale.of_readings_at`."""
+        return self if self.groups is None else replace(self, groups=self.groups[rows])
+
+    def check(self, num_readings: int) -> None:
+        """As :meth:`Scale.check`."""
+        if self.groups is not None:
+            _check_groups(self.groups, num_readings)
+
+    def _values(self, zeta):
+        if self.threshold is None:
+            return jax.vmap(self.prior.transform)(zeta[:, None])
+        return self.threshold * jax.nn.softplus(self._argument(zeta))
+
+    def _argument(self, zeta):
+        return self.prior.log_median + self.prior.log_sd * zeta - jnp.log(self.threshold)
+
+
+class ScalesOfGroups(Scale):
+    """Scales of groups of readings, each known or with a prior of its own.
+
+    Attributes
+    ----------
+    parts : tuple of Scale
+        One number each.
+    groups : (d,) int
+        Index of each reading's part.
+    group_names : tuple of str
+        Of the parts; empty if they have none.
+    """
+
+    parts: tuple[Scale, ...]
+    groups: jax.Array
+    group_names: tuple[str, ...] = static(default=())
+
+    is_shared: ClassVar[bool] = True
+
+    @property
+    def num_parameters(self) -> int:
+        """Number h of the scales that are unknown."""
+        return len(self._unknown)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the groups whose scales are unknown."""
+        return tuple(self.group_names[k] for k in self._unknown) if self.group_names else ()
+
+    def value(self, zeta: jax.Array) -> jax.Array:
+        """Sigma, (d,), from zeta (h,)."""
+        return jnp.stack([part.value(own) for part, own in self._split(zeta)])[self.groups]
+
+    def parameter(self, zeta: jax.Array) -> jax.Array:
+        """Those that are unknown, (h,)."""
+        return jnp.stack([part.value(own) for part, own in self._split(zeta) if own.size])
+
+    def of_readings(self, parameter: np.ndarray) -> np.ndarray:
+        """As :meth:`Scale.of_readings`."""
+        every = [np.broadcast_to(part.value(jnp.zeros(part.num_parameters)), parameter.shape[:-1])
+                 for part in self.parts]  # fmt: skip
+        for column, k in enumerate(self._unknown):
+            every[k] = parameter[..., column]
+        return np.stack(every, axis=-1)[..., np.asarray(self.groups)]
+
+    def log_reference(self, zeta: jax.Array) -> jax.Array:
+        """As :meth:`Scale.log_reference`, normalised."""
+        return sum(part.log_reference(own) for part, own in self._split(zeta))
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Scale.sample`."""
+        return np.concatenate([part.sample(rng) for part in self.parts])
+
+    def near(self, sigma: jax.Array) -> ScalesOfGroups:
+        """Each near the mean of sigma, () or (d,), over its readings: see :class:`UnknownScale`."""
+        sigma = jnp.broadcast_to(sigma, self.groups.shape)
+        means = _means(self.groups, sigma, len(self.parts))
+        parts = tuple(part.near(own) for part, own in zip(self.parts, means, strict=True))
+        return replace(self, parts=parts)
+
+    def of_readings_at(self, rows: np.ndarray) -> ScalesOfGroups:
+        """As :meth:`Scale.of_readings_at`."""
+        return replace(self, groups=self.groups[rows])
+
+    def check(self, num_readings: int) -> None:
+        """As :meth:`Scale.check`."""
+        _check_groups(self.groups, num_readings)
+
+    @property
+    def _unknown(self):
+        return [k for k, part in enumerate(self.parts) if part.num_parameters]
+
+    def _split(self, zeta):
+        """Each part with its own zeta, (1,) or (0,)."""
+        ends = np.cumsum([part.num_parameters for part in self.parts])[:-1]
+        return zip(self.parts, jnp.split(zeta, ends), strict=True)
+
+
+def _means(groups: jax.Array, values: jax.Array, num: int) -> jax.Array:
+    """Means of values (d,) over each of so many groups."""
+    return jnp.bincount(groups, values, length=num) / jnp.bincount(groups, length=num)
+
+
+def _check_groups(groups, num_readings: int) -> None:
+    if groups.shape != (num_readings,):
+        raise InputError(
+            "noise groups",
+            f"{num_readings} indices",
+            f"{groups.size}",
+            "give the index of each reading's scale",
+        )
+
+
+# What the user calls ------------------------------------------------------------------------------
+
+
+def known_scale(sigma: float | np.ndarray) -> KnownScale:
+    """Known scale, one number or (d,), in units of the readings.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite and positive.
+    """
+    return KnownScale(jax.device_put(_all_positive("noise sigma", sigma)))
+
+
+def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
+    """Unknown scale with a prior.
+
+    Parameters
+    ----------
+    prior : Distribution, or sequence of Distribution or float
+        Of one number of at least 0, in units of the readings, of invlift or of NumPyro:
+        ``lognormal(median=0.1, factor=2)``, ``half_normal(0.5)``; or one for each group, where a
+        number is a scale that is known: ``[lognormal(median=0.1, factor=2), 5.0]``.
+    groups : (d,) of int or str, optional
+        Index, from 0, of each reading's scale, ``numpy.arange(d)`` for one for each; or the name of
+        its group, of which the first that is named has the first scale.
+
+    Raises
+    ------
+    InputError
+        If a prior is of several numbers or of negative ones, there are not as many as groups, or an
+        index is missing among the groups.
+    """
+    grouping = _grouping(groups)
+    if isinstance(prior, list | tuple):
+        if len(prior) != grouping.get("num_parameters", 1):
+            expected = f"{grouping.get('num_parameters', 1)}, one for each group"
+            raise InputError("noise scale", expected, f"{len(prior)}", "give one for each")
+        parts = tuple(map(as_scale, prior))
+        if not grouping:
+            return parts[0]
+        return ScalesOfGroups(parts, grouping["groups"], grouping["names"])
+    prior = as_distribution(prior)
+    if prior.shape or prior.support[0] < 0.0:
+        shape, (low, _) = prior.shape, prior.support
+        raise InputError(
+            "noise scale",
+            "a distribution of one number that is not negative",
+            f"one of shape {shape}" if shape else f"one of numbers from {low:g}",
+            "give another, such as lognormal(median=0.1, factor=2); a list, for several groups",
+        )
+    return UnknownScale(prior, **grouping)
+
+
+def as_scale(scale) -> Scale:
+    """A scale as it is, a distribution as an unknown one for all, and numbers as a known one.
+
+    Raises
+    ------
+    InputError
+        As :func:`known_scale` and :func:`unknown_scale`.
+    """
+    if isinstance(scale, Scale):
+        return scale
+    return unknown_scale(scale) if is_distribution(scale) else known_scale(scale)
+
+
+def _all_positive(where: str, values) -> np.ndarray:
+    """A copy: JAX may share memory with an array, which the caller may change."""
+    expected = "a positive number, or one for each reading"
+    values = np.array(as_numbers(where, values, expected))
+    if values.ndim > 1:
+        raise InputError(where, expected, f"{values!r}", "correct it")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if bad.size:
+        raise InputError(
+            where + (f", index {bad[0]}" if values.ndim else ""),
+            "a positive number",
+            f"{values.flat[bad[0]]:g}",
+            "give the standard deviation of the measurement error",
+        )
+    return values
+
+
+def _grouping(groups) -> dict:
+    """Arguments of :class:`UnknownScale` for groups, of which every index must occur."""
+    if groups is None:
+        return {}
+    groups = np.asarray(groups)
+    names: tuple[str, ...] = ()
+    if groups.dtype == object and all(isinstance(each, str) for each in groups.flat):  # of pandas
+        groups = groups.astype(str)
+    if groups.dtype.kind == "U" and groups.ndim == 1:
+        names = tuple(dict.fromkeys(groups.tolist()))
+        groups = np.array([names.index(each) for each in groups.tolist()], dtype=int)
+    is_whole = groups.ndim == 1 and groups.size > 0 and np.issubdtype(groups.dtype, np.integer)
+    if not is_whole:
+        raise InputError(
+            "noise groups",
+            "an integer or a name for each reading",
+            f"{groups.dtype} of shape {groups.shape}",
+            "give the index of each reading's scale, from 0, or the name of its group",
+        )
+    found = np.unique(groups)
+    if not np.array_equal(found, np.arange(found.size)):
+        wrong = found[found != np.arange(found.size)][0]
+        raise InputError(
+            "noise groups",
+            f"every index from 0 to {found.size - 1}",
+            f"{wrong}",
+            "number the groups from 0 without gaps",
+        )
+    groups = jax.device_put(groups.astype(int))
+    return {"groups": groups, "num_parameters": int(found.size), "names": names}

@@ -1,0 +1,133 @@
+"""What [noise] and its keys can be in a problem file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.files.tables import Table, number, one_of
+from invlift.noise.base import Noise
+from invlift.noise.gaussian import gaussian_noise
+from invlift.noise.laplace import laplace_noise
+from invlift.noise.scales import Scale, unknown_scale
+from invlift.noise.student_t import student_t_noise
+from invlift.unknowns.distributions.tables import DISTRIBUTIONS, DistributionTable
+
+
+class SensorTable(Protocol):
+    """What noise needs to know of :class:`invlift.fem.readings.sensors.Sensors`."""
+
+    name: str
+    values: np.ndarray
+    sigma: np.ndarray | None
+    groups: np.ndarray | None
+    rows: np.ndarray
+
+
+class NoiseTable(Table):
+    """[noise]: what the readings are off by. A subclass adds its own keys."""
+
+    kind: str
+    """The kind of noise."""
+    sigma: number(1e-50, 1e50) | Literal["column"] | one_of(DISTRIBUTIONS, "distribution") = (
+        "column"
+    )
+    """The standard deviation of a reading, in its unit: as small as it is, but not 0. Or "column",
+    that of the sensor table, or a distribution if it is unknown."""
+    per: Literal["all", "sensor", "group"] = "all"
+    """What has an unknown scale of its own: all readings together, each, or each group of them."""
+    relative: bool = False
+    """Whether the noise multiplies the reading: sigma 0.05 then means about 5 %."""
+
+    def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
+        """Build the noise of the readings.
+
+        Parameters
+        ----------
+        sensors : invlift.Sensors
+            Those in use.
+        where : callable
+            Names of keys -> how an error message calls them: ``where("sigma")`` is
+            "problem.toml, [noise] sigma".
+
+        Raises
+        ------
+        InputError
+            If the keys do not fit the sensors. One of the library that blames "noise KEY" is told
+            as an error of that key.
+        """
+        raise NotImplementedError
+
+    def scale(self, sensors: SensorTable, where: Callable[..., str]) -> Scale | float | np.ndarray:
+        """Build the scale of the noise: a number, (d,) numbers, or a `Scale`."""
+        if isinstance(self.sigma, DistributionTable):
+            return unknown_scale(self.sigma.build(), self._groups(sensors, where))
+        if self.per != "all":
+            raise InputError(
+                where("per"),
+                '"all", as sigma is known',
+                f'"{self.per}"',
+                "give [noise] sigma a distribution, or leave per out",
+            )
+        if self.sigma != "column":
+            return self.sigma
+        if sensors.sigma is None:
+            raise InputError(
+                where("sigma"),
+                f"a column sigma in {sensors.name}",
+                "none",
+                "add the column, or give [noise] sigma a number or a distribution",
+            )
+        return sensors.sigma
+
+    def _groups(self, sensors: SensorTable, where: Callable[..., str]) -> np.ndarray | None:
+        """Return what the scale of each reading is shared by, or None if there is one for all."""
+        if self.per == "all":
+            return None
+        if self.per == "sensor":
+            return np.arange(len(sensors.values))
+        if sensors.groups is None:
+            raise InputError(
+                where("per"),
+                f"a column group in {sensors.name}",
+                "none",
+                'add the column, or choose "all" or "sensor"',
+            )
+        empty = np.flatnonzero(np.asarray(sensors.groups) == "")
+        if empty.size:
+            row, remedy = sensors.rows[empty[0]], "name the group whose noise scale it shares"
+            where_in_table = f"{sensors.name}, row {row}, column group"
+            raise InputError(where_in_table, "a name", "an empty entry", remedy)
+        return sensors.groups
+
+
+class GaussianTable(NoiseTable):
+    """[noise] kind = "gaussian": independent Normal noise, the default."""
+
+    def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
+        """Build the noise of the readings: see :class:`NoiseTable`."""
+        return gaussian_noise(self.scale(sensors, where), relative=self.relative)
+
+
+class LaplaceTable(NoiseTable):
+    """[noise] kind = "laplace": independent Laplace noise."""
+
+    def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
+        """Build the noise of the readings: see :class:`NoiseTable`."""
+        return laplace_noise(self.scale(sensors, where), relative=self.relative)
+
+
+class StudentTTable(NoiseTable):
+    """[noise] kind = "student-t": independent Student-t noise, for readings with outliers."""
+
+    degrees_of_freedom: number(1.0, 1e6) | one_of(DISTRIBUTIONS, "distribution") = 4.0
+    """The degrees of freedom: few, 4 for example, for noise with outliers."""
+
+    def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
+        """Build the noise of the readings: see :class:`NoiseTable`."""
+        degrees = self.degrees_of_freedom
+        degrees = degrees.build() if isinstance(degrees, DistributionTable) else degrees
+        return student_t_noise(self.scale(sensors, where), degrees, relative=self.relative)

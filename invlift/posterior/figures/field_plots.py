@@ -1,0 +1,273 @@
+"""Figures of fields, side by side: those of a posterior, and those of a prior with its readings.
+
+A mesh in the plane is drawn as it is, one in space by a slice near its middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import PercentFormatter
+
+from invlift.errors import InputError
+from invlift.posterior.figures.flat_mesh import AXIS_NAMES, FlatMesh, flatten
+from invlift.posterior.figures.sensor_plots import name_readings
+from invlift.posterior.figures.style import CHAIN_COLOURS, INK, new_figure, with_unit
+from invlift.posterior.figures.ticks import set_ticks, ticks_of_bar
+from invlift.posterior.names import FIELD
+from invlift.posterior.statistics.parts import Mesh, Readings, of_solution
+from invlift.posterior.statistics.quantity import Quantity
+
+if TYPE_CHECKING:
+    from invlift.posterior.posterior import Posterior
+
+#: Width of a map without its bar, and of the bar, in inches.
+WIDTH, BAR = 3.3, 1.3
+#: Most sensors that are marked on maps of fields.
+MOST_MARKS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One field to draw."""
+
+    title: str
+    values: np.ndarray  # (num_nodes,) if nodal, otherwise (num_cells,)
+    is_nodal: bool
+    colour_map: str
+    label: str = ""  # what the colours mean, with the unit
+    is_share: bool = False  # between 0 and 1, shown in per cent on that range
+    sensor_values: np.ndarray | None = None  # (d,) of the same quantity, to fill the marks with
+    is_log: bool = False  # positive, with colours by its logarithm
+
+
+def plot_maps(
+    mesh: Mesh,
+    panels: Sequence[Panel],
+    sensor_points: np.ndarray | None = None,
+    *,
+    num_columns: int = 2,
+    is_shared: bool = False,
+    length_unit: str = "",
+    are_marked: bool = True,
+) -> Figure:
+    """Draw fields in rows, round sensors (d, dim) and with these; of a mesh in space, a slice.
+
+    More than :data:`MOST_MARKS` would hide the fields and are left out.  Each has a scale of its
+    own, or all have one (`is_shared`).
+    """
+    flat = flatten(mesh.points, mesh.cells, sensor_points)
+    if not are_marked or np.shape(sensor_points)[:1] > (MOST_MARKS,):
+        sensor_points = None
+    num_columns = min(num_columns, len(panels))
+    num_rows, num_bars = -(-len(panels) // num_columns), 1 if is_shared else num_columns
+    width = num_columns * WIDTH + num_bars * BAR
+    with new_figure(width, num_rows * (height_of(flat) + 0.55)) as figure:
+        draw_maps(figure, flat, panels, sensor_points, num_columns, is_shared, length_unit)
+    return figure
+
+
+def height_of(flat: FlatMesh) -> float:
+    """Height of a map, in inches."""
+    across, up = np.ptp(flat.points if flat.view is None else flat.view, axis=0)
+    return WIDTH * float(np.clip(up / across, 0.2, 1.6))
+
+
+def draw_maps(
+    figure: FigureBase,
+    flat: FlatMesh,
+    panels: Sequence[Panel],
+    sensor_points: np.ndarray | None,
+    num_columns: int,
+    is_shared: bool = False,
+    length_unit: str = "",
+) -> None:
+    """Draw the panels of :func:`plot_maps` in a figure or a part of one."""
+    num_rows = -(-len(panels) // num_columns)
+    axes = figure.subplots(num_rows, num_columns, squeeze=False, sharex=True, sharey=True)
+    points = None if sensor_points is None else np.asarray(sensor_points)[:, list(flat.axes)]
+    shown = [flat.shown(panel.values, panel.is_nodal) for panel in panels]
+    norm = colour_limits(np.stack(shown), panels[0].is_log) if is_shared else None
+    for index, (panel, values, ax) in enumerate(zip(panels, shown, axes.flat, strict=False)):
+        own = Normalize(0.0, 1.0) if panel.is_share else colour_limits(values, panel.is_log)
+        colours = {"cmap": panel.colour_map, "norm": norm or own}
+        _draw_values(ax, flat, values, panel.is_nodal, **colours)
+        if points is not None and len(points):
+            is_filled = panel.sensor_values is not None
+            style = {"c": panel.sensor_values, **colours} if is_filled else {"c": "white"}
+            draw_sensors(ax, points, **style)
+        ax.set_title(panel.title)
+        if norm is None or index % num_columns == num_columns - 1 or index == len(panels) - 1:
+            draw_bar(ax, panel, height_of(flat), **colours)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    across, up = (with_unit(AXIS_NAMES[axis], length_unit) for axis in flat.axes)
+    for ax in axes[-1]:
+        ax.set_xlabel(across)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(up, rotation=90 if length_unit else 0)
+    if flat.place:
+        note = "" if points is None else ", sensors projected onto it"
+        place = f"{flat.place} {length_unit}".rstrip() + note
+        figure.suptitle(place, color=INK, fontsize=10)
+
+
+def _draw_values(ax: Axes, flat: FlatMesh, shown: np.ndarray, is_nodal: bool, **colours) -> None:
+    """Draw what :meth:`FlatMesh.shown` gives of a field, and where the body ends.
+
+    Matplotlib's own shading of triangles blends colours in place of values, and lets thin triangles
+    stick out: a slice has many of these.
+    """
+    (left, bottom), (right, top) = flat.pixels.ends
+    style = {"origin": "lower", "extent": (left, right, bottom, top), "interpolation": "nearest"}
+    ax.use_sticky_edges = False
+    ax.imshow(flat.on_pixels(shown, is_nodal), **style, **colours)
+    ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7, zorder=2))
+    ax.set_aspect("equal")
+    if flat.view is not None:
+        ax.set(xlim=flat.view[:, 0], ylim=flat.view[:, 1])
+    ax.spines[["left", "bottom"]].set_visible(False)
+    (across, up), height = np.ptp(flat.pixels.ends, axis=0), height_of(flat)
+    set_ticks(ax.xaxis, min(WIDTH, height * across / up), is_across=True)
+    set_ticks(ax.yaxis, min(height, WIDTH * up / across), is_across=False)
+
+
+def draw_sensors(ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", **colours) -> None:
+    """Mark sensors, (d, 2), white or in colours of `Axes.scatter`."""
+    size = float(np.clip(900 / len(points), 7, 30))
+    ax.scatter(*points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
+    style = {"edgecolors": INK, "linewidths": 0.7, "zorder": 4, "plotnonfinite": True}
+    ax.scatter(*points.T, s=size, c=c, **style, **colours)
+
+
+def draw_bar(ax: Axes, panel: Panel, height: float, cmap: str, norm: Normalize) -> None:
+    """Draw a colour bar at the right of axes of so many inches; shares are in per cent."""
+    style = PercentFormatter(1.0) if panel.is_share else "%.6g" if panel.is_log else None
+    colours, place = ScalarMappable(norm, cmap), ax.inset_axes((1.03, 0.0, 0.035, 1.0))
+    ticks = ticks_of_bar(norm.vmin, norm.vmax, height, is_log=panel.is_log)
+    settings = {"label": panel.label, "format": style, "ticks": ticks}
+    bar = ax.figure.colorbar(colours, cax=place, **settings)
+    bar.outline.set_visible(False)
+    bar.minorticks_off()
+
+
+def colour_limits(values: np.ndarray, is_log: bool = False) -> Normalize:
+    """Colour limits over the finite values; a constant field gets a small range around it."""
+    finite = values[np.isfinite(values) & (values > 0.0 if is_log else True)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.5, 1.5)
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        margin = 0.05 * abs(low) or 0.5
+        low, high = low - margin, high + margin
+    return LogNorm(low, high) if is_log else Normalize(low, high)
+
+
+def plot_fields(
+    posterior: Posterior,
+    length_unit: str,
+    conductivity_unit: str,
+    solution_name: str,
+    solution_unit: str,
+) -> Figure:
+    """Draw fields two in a row, with the sensors on top: see `Posterior.plot_fields`."""
+    mesh, field, sensors = posterior.mesh, posterior.field, posterior.sensors
+    if mesh is None or field is None:
+        expected = "a posterior on a mesh"
+        raise InputError("plot of fields", expected, "a model without one", "plot the chains")
+    fields, panels = posterior.fields(), []
+    for each in posterior.described.values():
+        if each.place and not each.is_derived:
+            panels += _panels_of(fields, each, conductivity_unit)
+    if field.name == FIELD and "solution_mean" in fields:
+        own = posterior.described.get("solution")
+        unit = solution_unit or (own.unit if own else "")
+        style = True, "inferno", unit, False, _readings_of_solution(sensors)
+        panels.insert(2, Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style))
+    elif field.name == FIELD:
+        style = field.place == "node", "plasma", conductivity_unit
+        panels.insert(2, Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style))
+    return plot_maps(mesh, panels, getattr(sensors, "points", None), length_unit=length_unit)
+
+
+def _readings_of_solution(sensors) -> np.ndarray | None:
+    """Readings in the unit of the solution, NaN in place of others."""
+    if sensors is None:
+        return None
+    return np.where(of_solution(sensors), sensors.values, np.nan)
+
+
+def _panels_of(
+    fields: dict[str, np.ndarray], quantity: Quantity, conductivity_unit: str
+) -> list[Panel]:
+    """Panels of a field: its mean, its sd, and its variance reduction."""
+    name, is_nodal, unit = quantity.name, quantity.place == "node", quantity.unit
+    title, key, mean_unit = name, f"{name}_variance_reduction", unit
+    if name == FIELD:
+        title, key = "Log-conductivity", "variance_reduction"
+        mean_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
+    panels = [
+        Panel(f"{title}, posterior mean", fields[f"{name}_mean"], is_nodal, "viridis", mean_unit),
+        Panel(f"{title}, posterior sd", fields[f"{name}_sd"], is_nodal, "magma", unit),
+    ]
+    if key in fields:
+        what = "Variance reduction" if name == FIELD else f"{name}, variance reduction"
+        panels.append(Panel(what, fields[key], is_nodal, "cividis", "of prior variance", True))
+    return panels
+
+
+def plot_prior(
+    mesh: Mesh,
+    sensors: Readings,
+    draws: Sequence[Panel],
+    std: Panel,
+    predicted: np.ndarray,
+) -> Figure:
+    """Draw fields of a prior on one colour scale, and below its spread and readings it gives.
+
+    ``predicted``, (num_draws, d), are noise-free readings of draws from the prior: of each sensor
+    the intervals of 50 and 90 % of them are drawn beside the reading itself.
+    """
+    flat, num = flatten(mesh.points, mesh.cells, sensors.points), len(draws)
+    height, width = height_of(flat) + 0.8, WIDTH + BAR
+    with new_figure(num * width, 2 * height) as figure:
+        above, below = figure.subfigures(2, 1)
+        draw_maps(above, flat, draws, None, num, is_shared=True)
+        left, right = below.subfigures(1, 2, width_ratios=(1, num - 1))
+        draw_maps(left, flat, [std], sensors.points, 1)
+        values, labels = sensors.values, getattr(sensors, "labels", None)
+        _draw_predictions(right.subplots(), values, predicted, labels, "sensor")
+    return figure
+
+
+def plot_predictions(
+    observed: np.ndarray, predicted: np.ndarray, labels: Sequence[str] | None = None
+) -> Figure:
+    """Draw readings, (d,), and the intervals of noise-free ones of a prior, (num_draws, d)."""
+    with new_figure(2 * WIDTH, WIDTH) as figure:
+        _draw_predictions(figure.subplots(), observed, predicted, labels, "reading")
+    return figure
+
+
+def _draw_predictions(
+    ax: Axes,
+    observed: np.ndarray,
+    predicted: np.ndarray,
+    labels: Sequence[str] | None,
+    kind: str,
+) -> None:
+    index = np.arange(predicted.shape[1])
+    for ends, share, thickness in ((0.05, 90, 3.0), (0.25, 50, 7.0)):
+        interval = np.quantile(predicted, (ends, 1.0 - ends), axis=0)
+        style = {"color": CHAIN_COLOURS[0], "alpha": 0.4, "linewidth": thickness}
+        ax.vlines(index, *interval, label=f"{share} % of prior draws", **style)
+    ax.plot(index, observed, "o", color=CHAIN_COLOURS[4], markersize=4, label="readings")
+    ax.set_title("Readings, and what the prior makes of them")
+    name_readings(ax, len(observed), labels, kind)
+    ax.legend(loc="best", fontsize=8)

@@ -1,0 +1,1 @@
+"""Files of a posterior, and its report."""

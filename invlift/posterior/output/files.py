@@ -1,0 +1,295 @@
+"""Files of results: VTU and series of them for ParaView, CSV, JSON; and what goes into which."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import quoteattr
+
+import meshio
+import numpy as np
+import pandas as pd
+from pydantic_core import from_json, to_json
+
+from invlift.errors import InputError
+from invlift.files.atomic import replace_on_success
+from invlift.posterior.names import AT_TIME, FIELD, MESH_ERROR, SOLUTION
+from invlift.posterior.statistics.labelled import groups_of, save_netcdf
+from invlift.posterior.statistics.parts import every_of, recorded, total
+from invlift.posterior.statistics.quantity import PLACES
+
+if TYPE_CHECKING:
+    from invlift.posterior.posterior import Posterior
+
+CELL_TYPES = {1: "vertex", 3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
+#: Draws of the field that are written as a series, and shown in a report.
+NUM_DRAWS = 12
+#: Attribute of the file of the draws by which the record beside it is known to be its own.
+RECORD_SHA256 = "record_sha256"
+#: Statistics that not every kernel counts.
+_COUNTED = "num_divergences", "num_return_audits", "num_return_disagreements"
+
+
+def in_three_dimensions(points: np.ndarray) -> np.ndarray:
+    """Append z = 0 to (k, 2) points, as VTK knows only space; (k, 3) points pass unchanged."""
+    points = np.asarray(points, dtype=float)
+    return np.column_stack([points, np.zeros((len(points), 3 - points.shape[1]))])
+
+
+def write_fields(
+    path: str | os.PathLike,
+    points: np.ndarray,
+    cells: np.ndarray | None,
+    point_data: Mapping[str, np.ndarray],
+    cell_data: Mapping[str, np.ndarray] | None = None,
+    numbers: Mapping[str, np.ndarray | float] | None = None,
+) -> None:
+    """Write fields on a mesh, or at points such as sensors, as a compressed binary VTU file.
+
+    Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh; cells are (num_cells,
+    dim + 1), corners of triangles or tetrahedra, None for points alone. Fields, (num_nodes,) or
+    (num_cells,), are by name; NaN marks "no value". Numbers, or arrays in a row, belong to no
+    place: they are VTK's field data. An InputError if a field does not fit the mesh.
+    """
+    cells = np.arange(len(points))[:, None] if cells is None else np.asarray(cells)
+    for kind, data, size in ("point", point_data, len(points)), ("cell", cell_data, len(cells)):
+        for name, values in (data or {}).items():
+            if np.shape(values) != (size,):
+                expected, found = f"{size} values, one per {kind}", f"shape {np.shape(values)}"
+                remedy = "pass the mesh that was used in the run"
+                raise InputError(f"{kind} field {name}", expected, found, remedy)
+    on_nodes, on_cells = (
+        {name: np.ascontiguousarray(values, dtype=float) for name, values in (data or {}).items()}
+        for data in (point_data, cell_data)
+    )
+    mesh = meshio.Mesh(
+        in_three_dimensions(points),
+        [(CELL_TYPES[cells.shape[1]], cells.astype(np.int64))],
+        point_data=on_nodes,
+        cell_data={name: [values] for name, values in on_cells.items()},
+    )
+    with replace_on_success(path) as temporary:
+        meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
+        if numbers:  # which meshio does not write
+            grid = b"<UnstructuredGrid>"
+            written = temporary.read_bytes().replace(grid, grid + _field_data(numbers), 1)
+            temporary.write_bytes(written)
+
+
+def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
+    text = ""
+    for name, values in numbers.items():
+        values = np.ravel(np.asarray(values, dtype=float)).tolist()
+        size = f'Name={quoteattr(name)} NumberOfTuples="{len(values)}"'
+        written = " ".join(map(repr, values))
+        text += f'<DataArray type="Float64" {size} format="ascii">{written}</DataArray>'
+    return f"<FieldData>{text}</FieldData>".encode()
+
+
+def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
+    """Write a table as CSV, with every digit of its numbers."""
+    with replace_on_success(path) as temporary:
+        table.to_csv(temporary, lineterminator="\n")
+
+
+def as_json(record: Mapping[str, Any]) -> bytes:
+    """A record as strict JSON.
+
+    Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
+    infinity: both become null.
+    """
+    settings = {"indent": 2, "inf_nan_mode": "null", "fallback": lambda x: x.__array__().tolist()}
+    return to_json(record, **settings) + b"\n"
+
+
+def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
+    """Write a record as strict JSON, complete or not at all: see `as_json`."""
+    with replace_on_success(path) as temporary:
+        temporary.write_bytes(as_json(record))
+
+
+def record_sha256(content: str | bytes) -> str:
+    """SHA-256 of the values of a record in JSON, however its lines are laid out."""
+    return hashlib.sha256(to_json(from_json(content))).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a step of a series shows: fields on nodes and on cells, and numbers, by name."""
+
+    on_nodes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    on_cells: Mapping[str, np.ndarray] = field(default_factory=dict)
+    numbers: Mapping[str, np.ndarray | float] = field(default_factory=dict)
+
+
+def write_series(
+    path: str | os.PathLike,
+    points: np.ndarray,
+    cells: np.ndarray,
+    steps: Sequence[Step],
+    times: Sequence[float] | None = None,
+) -> list[Path]:
+    """Write steps that ParaView plays as an animation; return the files, the PVD file first.
+
+    They are at times, by default 0, 1 and so on.
+
+    The path ends in .pvd; the files of the steps go to the folder of that name without the ending.
+    """
+    path = Path(path)
+    folder = path.with_suffix("")
+    files = [folder / f"{path.stem}_{index:04d}.vtu" for index in range(len(steps))]
+    for file, step in zip(files, steps, strict=True):
+        write_fields(file, points, cells, step.on_nodes, step.on_cells, step.numbers)
+    text = '<?xml version="1.0" encoding="utf-8"?>\n<VTKFile type="Collection" version="0.1">\n'
+    text += "<Collection>\n"
+    for time, file in zip(range(len(files)) if times is None else times, files, strict=True):
+        name = quoteattr(f"{path.stem}/{file.name}")
+        text += f'<DataSet timestep="{time}" part="0" file={name}/>\n'
+    with replace_on_success(path) as temporary:
+        temporary.write_text(f"{text}</Collection>\n</VTKFile>\n", encoding="utf-8")
+    return [path, *files]
+
+
+# -- the results of a run -----------------------------------------------------------------------
+
+
+def record_of(posterior: Posterior) -> dict[str, Any]:
+    """Sizes, times, counts and verdict of a run, for `run.json`; None for what is not known.
+
+    Of divergences, audits and what the standards of the kernel call failures there are counts only
+    where they were counted.
+    """
+    chains, stats = posterior.chains, recorded(posterior.chains, "stats")
+
+    numbers = "step_size", "warmup_seconds", "sampling_seconds"
+    totals = "num_steps", "num_factorisations", "num_projection_failures"
+    names = filter(None, (*_COUNTED, posterior.standards.failures))
+    counts = {name: total(stats, name) for name in names}
+    return {
+        "num_chains": len(chains),
+        "num_draws": posterior.num_draws,
+        "num_draws_requested": posterior.num_draws_requested,
+        **{name: [getattr(chain, name, None) for chain in chains] for name in numbers},
+        "acceptance_rate": [_acceptance_rate(part) for part in stats],
+        **{name: total(stats, name) for name in totals},
+        **{name: count for name, count in counts.items() if count is not None},
+        "verdict": asdict(posterior.verdict()),
+        "compile_seconds": posterior.compile_seconds,
+        "is_interrupted": posterior.is_interrupted,
+        "misfit_p_value": posterior.misfit_p_value,
+        "exceedance": list(posterior.exceedance),
+        "objections": list(posterior.objections),
+        "doubts": [list(each) for each in posterior.doubts],
+    }
+
+
+def _acceptance_rate(stats: Mapping[str, np.ndarray]) -> float | None:
+    rate = np.asarray(stats.get("acceptance_rate", np.nan))
+    return float(np.nanmean(rate)) if np.isfinite(rate).any() else None
+
+
+def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any]) -> list[Path]:
+    """Write all results of a run to a folder, and return their paths: see `Posterior.write`."""
+    mesh, sensors, field, written = posterior.mesh, posterior.sensors, posterior.field, []
+
+    def new(name: str) -> Path:
+        written.append(folder / name)
+        return written[-1]
+
+    if mesh is not None:
+        fields = posterior.fields_by_place
+        on_places = (fields[place] for place in PLACES)
+        write_fields(new("posterior.vtu"), mesh.points, mesh.cells, *on_places)
+    if sensors is not None:
+        table = sensor_table(posterior)
+        write_table(new("sensor_fit.csv"), table)
+        if sensors.points is not None:
+            names = [name for name in (MESH_ERROR, *at_sensors(posterior)) if name in table]
+            data = {name: table[name].to_numpy() for name in names}
+            write_fields(new("sensors.vtu"), sensors.points, None, data)
+    write_table(new("summary.csv"), summary_with_totals(posterior))
+    attributes = {RECORD_SHA256: record_sha256(as_json(record))}
+    save_netcdf(groups_of(posterior), new("posterior.nc"), attributes)
+    write_json(new("run.json"), record)
+    if mesh is not None and field is not None:
+        steps = []
+        for _, _, values in some_draws(posterior):
+            own = {field.name: values}
+            own |= {"conductivity": np.exp(values)} if field.name == FIELD else {}
+            steps.append(Step(own) if field.place == "node" else Step({}, own))
+        write_series(new("draws.pvd"), mesh.points, mesh.cells, steps)
+        for name, at in solutions_in_time(posterior).items():
+            steps = [Step(on_nodes) for on_nodes in at.values()]
+            write_series(new(f"{name}.pvd"), mesh.points, mesh.cells, steps, list(at))
+    return written
+
+
+def solutions_in_time(posterior: Posterior) -> dict[str, dict[float, dict[str, np.ndarray]]]:
+    """Statistics at the nodes of solutions that are kept at times, by name of each, and by time."""
+    found: dict[str, dict[float, dict[str, np.ndarray]]] = {}
+    fields = posterior.fields_by_place["node"]
+    for own in posterior.described:
+        name, mark, time = own.rpartition(AT_TIME)
+        if not mark or not name.startswith(SOLUTION):
+            continue
+        statistics = {
+            f"{name}_{end}": fields[f"{own}_{end}"]
+            for end in ("mean", "sd", "q05", "q50", "q95")
+            if f"{own}_{end}" in fields
+        }
+        found.setdefault(name, {})[float(time)] = statistics
+    return {name: dict(sorted(at.items())) for name, at in found.items()}
+
+
+def some_draws(posterior: Posterior) -> list[tuple[int, int, np.ndarray]]:
+    """At most `NUM_DRAWS` draws of the field, spread evenly: chain, number there, and values."""
+    name = posterior.field.name
+    fields, every = posterior.draws(name), every_of(posterior.chains, name)
+    num_chains, num_draws = len(fields), len(fields[0])
+    num = min(NUM_DRAWS, num_chains * num_draws)
+    chains, each = np.arange(num) % num_chains, -(-num // num_chains)
+    places = (np.arange(num) // num_chains * num_draws + num_draws // 2) // each
+    pairs = zip(chains.tolist(), places.tolist(), strict=True)
+    return [(chain, place * every, fields[chain][place]) for chain, place in pairs]
+
+
+def number_style(frame: pd.DataFrame) -> dict[str, Any]:
+    """How pandas shows a table: four digits, nine of places, which may be metres of a map."""
+    places = frame.select_dtypes("number").columns.intersection([*"xyz"])
+    formats = dict.fromkeys(places, "{:.9g}".format)
+    return {"float_format": "{:.4g}".format, "formatters": formats}
+
+
+def sensor_table(posterior: Posterior) -> pd.DataFrame:
+    """A row for each reading: where it is, and how well it is predicted."""
+    sensors = posterior.sensors
+    positions = () if sensors.points is None else np.transpose(sensors.points)
+    labels = np.arange(len(sensors.values)) if sensors.labels is None else sensors.labels
+    known = dict(sensors.coordinates) | dict(zip("xyz", positions, strict=False))
+    columns = known | at_sensors(posterior)
+    return pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
+
+
+def at_sensors(posterior: Posterior) -> dict[str, np.ndarray]:
+    """Readings, and what is known of how well each is predicted: (d,) by name."""
+    data = {"observed": np.asarray(posterior.sensors.values)}
+    if posterior.has_fit:
+        fit = vars(posterior.sensor_fit())
+        data |= {name: values for name, values in fit.items() if name != "noise_sd"}
+    if (loo := posterior.loo) is not None and posterior.is_loo_of_sensors:
+        data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
+    return {name: values for name, values in data.items() if values is not None}
+
+
+def summary_with_totals(posterior: Posterior) -> pd.DataFrame:
+    """The summary with the totals of leave-one-out predictions, for `summary.csv`."""
+    table, loo = posterior.summary(), posterior.loo
+    if loo is not None:
+        for name, (estimate, error) in loo.totals().items():
+            table.loc[name, ["mean", "sd"]] = estimate, error
+        table.loc["num_loo_unreliable", "mean"] = (~loo.is_reliable).sum()
+    return table

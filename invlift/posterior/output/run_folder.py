@@ -1,0 +1,236 @@
+"""The folder of a run, read back: its record, its draws, and the posterior that they make."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from invlift.errors import InputError
+from invlift.files.input_files import read_text
+from invlift.posterior.names import OBSERVED
+from invlift.posterior.output.files import RECORD_SHA256, record_sha256
+from invlift.posterior.posterior import Posterior
+from invlift.posterior.statistics.labelled import (
+    ROOT,
+    axes_of,
+    coordinates_of,
+    quantity_of,
+    read_groups,
+)
+from invlift.posterior.statistics.parts import Draws, Readings
+from invlift.posterior.verdict import Verdict
+from invlift.standards import NO_STANDARDS, Standards
+
+DRAWS, RECORD = "posterior.nc", "run.json"
+#: What the problem is kept as: the problem file, complete, or the Python file that made it.
+PROBLEM_FILES = "problem.toml", "problem.py"
+#: What a posterior has from the record, and what its chains have.
+_RECORDED = (
+    "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
+    "doubts",
+)  # fmt: skip
+_OF_CHAINS = "step_size", "warmup_seconds", "sampling_seconds"
+#: Largest text file of a run that is read.
+MAX_BYTES = 2**24
+REMEDY = "take the file from a copy of the run, or run again"
+
+
+class Record(BaseModel):
+    """The content of ``run.json`` (docs/outputs.md); None or empty where that is not known."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    verdict: Verdict
+    method: str | None = None
+    problem_sha256: str | None = None
+    num_chains: int | None = None
+    num_draws: int | None = None
+    num_draws_requested: int | None = None
+    compile_seconds: float | None = None
+    is_interrupted: bool | None = None
+    exceedance: list[float] = []
+    objections: list[str] = []
+    doubts: list[tuple[str, str]] = []
+    step_size: list[float | None] = []
+    warmup_seconds: list[float | None] = []
+    sampling_seconds: list[float | None] = []
+
+
+def problem_file(directory: Path) -> Path:
+    """The file that a run keeps its problem in; ``problem.toml`` if there is none."""
+    files = [directory / name for name in PROBLEM_FILES]
+    return next((file for file in files if file.exists()), files[0])
+
+
+def is_finished(directory: Path) -> bool:
+    """Whether a run has written its results; before, there are its chains alone."""
+    return (directory / DRAWS).exists()
+
+
+def problem_sha256(name: str, text: str) -> str:
+    """SHA-256 of what a problem's file says, by its name; of TOML wherever the files of it are.
+
+    However lines are laid out: a run that goes to another machine may be told the new places.
+    """
+    content = "\n".join(text.splitlines())
+    if name.endswith(".toml"):
+        with suppress(tomllib.TOMLDecodeError):  # a damaged one is another's
+            content = json.dumps(_without_places(tomllib.loads(text)), sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _without_places(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_places(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if key not in ("file", "dir")
+    }
+
+
+def read_record(directory: Path) -> Record:
+    """Read the record of a run, ``run.json``; an InputError if it cannot be read as one."""
+    return _read_record(directory)[0]
+
+
+def _read_record(directory: Path) -> tuple[Record, str]:
+    """The record, and the digest of its values."""
+    file = directory / RECORD
+    what = "the record of a run with its verdict, as invlift run writes it"
+    remedy = "give the folder that invlift run has written"
+    text = read_text(file, str(file), what, remedy=remedy, max_bytes=MAX_BYTES)
+    try:
+        return Record.model_validate_json(text), record_sha256(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"{file}{key and ', '}{key}", what, first["msg"], REMEDY) from None
+
+
+@dataclass(frozen=True, eq=False)
+class SavedNoise:
+    """New readings and log densities by name as files have them: see `ReadingNoise`."""
+
+    replicated: Mapping[str, list[np.ndarray]]
+    likelihoods: Mapping[str, list[np.ndarray]]
+
+    def new_readings(
+        self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]
+    ) -> dict[str, list[np.ndarray]]:
+        """New readings, and those along paths, by name, (num_draws, ...) for each chain."""
+        return dict(self.replicated)
+
+    def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
+        """Log densities by name, (num_draws, ...) for each chain."""
+        return dict(self.likelihoods)
+
+
+def read_posterior(
+    directory: str | os.PathLike, standards: Mapping[str, Standards] | None = None
+) -> Posterior:
+    """Read the posterior that a run has written, with all draws in memory.
+
+    `standards` are those of methods by name. Of a field of which not all draws
+    were stored, all statistics are those of the stored draws. An InputError if the folder is not
+    that of a run with draws, a file is damaged, or record or problem are those of another run.
+    """
+    directory = Path(directory)
+    file = directory / DRAWS
+    if not file.is_file():
+        found = f"no {DRAWS} in it" if directory.is_dir() else "no such folder"
+        remedy = "give the folder that invlift run or Posterior.write has written; chains without "
+        remedy += "one go on with --resume, in Python sample(..., checkpoint=folder, resume=True)"
+        raise InputError(str(directory), "the results folder of a run", found, remedy)
+    found, (record, own) = read_groups(file), _read_record(directory)
+    try:
+        posterior = Posterior(
+            _chains(found, record),
+            [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
+            **_surroundings(found),
+            standards=(standards or {}).get(record.method, NO_STANDARDS),
+            **{name: getattr(record, name) for name in _RECORDED},
+        )
+    except (LookupError, ValueError, TypeError) as reason:
+        expected = "the draws of a run, as invlift run writes them"
+        raise InputError(str(file), expected, f"others ({reason})"[:80], REMEDY) from None
+    # Another program that has written the draws anew may have left the digest out.
+    is_own = found[ROOT].attrs.get(RECORD_SHA256, own) == own
+    sizes = {"num_chains": posterior.num_chains, "num_draws": posterior.num_draws}
+    is_own &= all(getattr(record, name) in (None, size) for name, size in sizes.items())
+    _check_is_of_one_run(directory, is_own, record)
+    return posterior
+
+
+def _check_is_of_one_run(directory: Path, has_own_record: bool, record: Record) -> None:
+    """Check that record and problem were written with the draws beside them; else an InputError."""
+    has_own_problem, problem = True, problem_file(directory)
+    if record.problem_sha256 is not None and problem.is_file():
+        what, where = "the problem of the run", f"{problem}"
+        text = read_text(problem, where, what, remedy=REMEDY, max_bytes=MAX_BYTES)
+        has_own_problem = problem_sha256(problem.name, text) == record.problem_sha256
+    for file, is_own in ((directory / RECORD, has_own_record), (problem, has_own_problem)):
+        if not is_own:
+            expected, found = f"the file that was written with {DRAWS}", "another one, or changed"
+            remedy = "take it from a copy of the run, or write all files again by run --resume"
+            raise InputError(f"{file}", expected, found, remedy)
+
+
+def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
+    """Mesh, sensors and noise of a posterior, as far as there are any."""
+    found, constants = {}, groups["constant_data"]
+
+    def known(name: str) -> np.ndarray | None:
+        return constants[name].to_numpy() if name in constants else None
+
+    if "cells" in constants:
+        found["mesh"] = SimpleNamespace(points=known("points"), cells=known("cells"))
+    if observed := groups["observed_data"].data_vars:
+        axes = axes_of(groups["posterior"])
+        arrays = {str(name): (axes_of(each), each.to_numpy()) for name, each in observed.items()}
+        coordinates = coordinates_of(constants)
+        # Those of a model without noise variables, such as counts, are in no such vector.
+        names = [OBSERVED] if OBSERVED in arrays else dict.fromkeys(coordinates["name"])
+        values = np.concatenate([np.ravel(arrays[name][1]) for name in names]).astype(float)
+        places = known("sensor_sigma"), known("sensor_points")
+        arrays.pop(OBSERVED, None)
+        found["sensors"] = Readings(values, *places, axes.get("sensor"), coordinates, arrays)
+    parts = groups["posterior_predictive"], groups["log_likelihood"]
+    if all(each.data_vars for each in parts):
+        found["noise"] = SavedNoise(*map(_chains_of, parts))
+    return found
+
+
+def _chains_of(group: xr.Dataset) -> dict[str, list[np.ndarray]]:
+    """Draws by name, (num_draws, ...) for each chain."""
+    return {str(name): list(each.to_numpy()) for name, each in group.data_vars.items()}
+
+
+def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[SimpleNamespace]:
+    """Draws and statistics of each chain, as files have them: see `parts.Chain`."""
+    every = {}
+    for name, variable in groups["posterior"].data_vars.items():
+        numbers = variable[variable.dims[1]].to_numpy()
+        if len(numbers) > 1 and numbers[1] > 1:
+            every[name] = int(numbers[1])
+    kinds = {"draws": "posterior", "stats": "sample_stats", "warmup_stats": "warmup_sample_stats"}
+    times = {name: getattr(record, name) for name in _OF_CHAINS}
+    chains = []
+    for chain in range(groups["posterior"].sizes["chain"]):
+        own = {
+            kind: {str(name): values.to_numpy()[chain] for name, values in groups[group].items()}
+            for kind, group in kinds.items()
+        }
+        own |= {name: each[chain] if each else None for name, each in times.items()}
+        chains.append(SimpleNamespace(every=every, **own))
+    return chains

@@ -1,0 +1,136 @@
+"""How efficient samplers were that drew from one posterior: a row for each, table and figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from invlift.posterior.figures.style import CHAIN_COLOURS, new_figure, saved
+from invlift.posterior.statistics.diagnostics import diagnose
+from invlift.posterior.statistics.parts import Chain, recorded, total
+from invlift.posterior.statistics.quantity import described
+from invlift.posterior.statistics.scalars import scalar_draws, vector_draws
+from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
+from invlift.standards import Standards
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """What one method has achieved; NaN where there is no such thing.
+
+    Times are of all chains together, each timed by itself; R-hat and effective sample sizes are of
+    the worst scalar (Vehtari et al. 2021).
+    """
+
+    method: str
+    num_chains: int = 0
+    num_draws: int = 0
+    warmup_seconds: float = math.nan
+    sampling_seconds: float = math.nan
+    r_hat: float = math.nan
+    ess_bulk: float = math.nan
+    ess_tail: float = math.nan
+    acceptance_rate: float = math.nan
+    failure_share: float = math.nan  # of the draws in which something failed by the standards
+    step_size: float = math.nan
+    num_factorisations: int = 0  # evaluations of the forward map while sampling
+    note: str = ""  # why there is nothing; or what holds however many draws there are
+    is_approximate: bool = False  # of another distribution than the posterior
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether R-hat is at most 1.01, of as many effective draws as a run's verdict asks for."""
+        is_enough = self.ess_bulk >= MIN_ESS_PER_CHAIN * self.num_chains
+        return is_enough and self.r_hat <= MAX_R_HAT
+
+    @property
+    def doubt(self) -> str:
+        """What speaks against the effective sizes, in brief; nothing if nothing does."""
+        if self.is_approximate:
+            return "approximate"
+        if not self.num_draws:
+            return "no draws"
+        return "" if self.is_converged else "not converged"
+
+    @property
+    def ess_per_second(self) -> float:
+        """Smallest bulk effective size for each second of a chain's sampling, warm-up excluded."""
+        return self.ess_bulk / self.sampling_seconds
+
+    @property
+    def ess_per_factorisation(self) -> float:
+        """Smallest bulk effective size for each factorisation, warm-up excluded."""
+        return self.ess_bulk / self.num_factorisations if self.num_factorisations else math.nan
+
+
+def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Efficiency:
+    """Sum up the chains of a method, of equally many draws, by the standards of its kernel."""
+    if not chains:
+        return Efficiency(method, note="no draws within the budget")
+    stats = recorded(chains, "stats")
+    draws = {name: [chain.draws[name] for chain in chains] for name in chains[0].draws}
+    shapes = {name: parts[0].shape[1:] for name, parts in draws.items()}
+    quantities = described(shapes)
+    scalars = scalar_draws(draws, quantities).values()
+    blocks = [[values[:, None] for values in each] for each in scalars]
+    blocks = blocks or vector_draws(draws, quantities).values()  # where all are large matrices
+    columns = [np.concatenate(chain, axis=1) for chain in zip(*blocks, strict=True)]
+    found = diagnose(columns, method)
+
+    def mean(name: str | None, of=np.asarray) -> float:
+        parts = [of(part[name]) for part in stats if name in part]
+        return float(np.mean(np.concatenate(parts))) if parts else math.nan
+
+    return Efficiency(
+        method,
+        num_chains=len(chains),
+        num_draws=columns[0].shape[0],
+        warmup_seconds=sum(chain.warmup_seconds for chain in chains),
+        sampling_seconds=sum(chain.sampling_seconds for chain in chains),
+        r_hat=float(np.max(found.r_hat)),
+        ess_bulk=float(np.min(found.ess_bulk)),
+        ess_tail=float(np.min(found.ess_tail)),
+        acceptance_rate=mean("acceptance_rate"),
+        failure_share=mean(standards.failures, lambda counts: counts > 0),
+        step_size=mean("step_size"),
+        num_factorisations=total(stats, "num_factorisations") or 0,
+        note=standards.caveat,
+        is_approximate=bool(standards.caveat),
+    )
+
+
+def table_of(rows: Sequence[Efficiency]) -> pd.DataFrame:
+    """Methods in a table, one row each."""
+    derived = "ess_per_second", "ess_per_factorisation", "is_converged"
+    own = [each.name for each in fields(Efficiency) if each.name not in ("method", "note")]
+    columns = [*own, *derived, "note"]
+    cells = [[getattr(row, name) for name in columns] for row in rows]
+    return pd.DataFrame(cells, pd.Index([row.method for row in rows], name="method"), columns)
+
+
+def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Figure:
+    """Bars of effective draws per second and per factorisation, hollow where in doubt."""
+    rows = list(rows)[::-1]
+    panels = {
+        "ess_per_second": "effective draws per second of a chain",
+        "ess_per_factorisation": "effective draws per factorisation",
+    }
+    with new_figure(8.0, 1.2 + 0.34 * len(rows)) as figure:
+        grid = figure.subplots(1, 2, sharey=True)
+        for axes, (name, label) in zip(grid, panels.items(), strict=True):
+            values = np.nan_to_num([getattr(row, name) for row in rows])
+            colours = ["none" if row.doubt else CHAIN_COLOURS[0] for row in rows]
+            bars = axes.barh(range(len(rows)), values, color=colours, edgecolor=CHAIN_COLOURS[0])
+            notes = [f"{value:.3g} {row.doubt}" for value, row in zip(values, rows, strict=True)]
+            axes.bar_label(bars, notes, padding=3, fontsize=8)
+            axes.set(xscale="log" if values.any() else "linear", xlabel=label)
+            axes.margins(x=0.4)
+        grid[0].set_yticks(range(len(rows)), [row.method for row in rows])
+        grid[0].set_title("Smallest effective sample size of all scalars; hollow: in doubt")
+        return saved(figure, path)

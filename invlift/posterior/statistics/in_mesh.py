@@ -1,0 +1,103 @@
+"""Draws of fields at places of a mesh: values at points, means over parts, fluxes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+from scipy.sparse import csr_array, diags_array
+
+from invlift.errors import InputError
+from invlift.posterior.names import CONDUCTIVITY, FIELD
+from invlift.posterior.statistics.labelled import label
+from invlift.posterior.statistics.parts import Mesh, every_of
+from invlift.posterior.statistics.quantity import Quantity
+
+if TYPE_CHECKING:
+    from invlift.posterior.posterior import Posterior
+
+
+def values_at(posterior: Posterior, points: np.ndarray, name: str | None) -> xr.DataArray:
+    """See `Posterior.at`."""
+    is_conductivity = name == CONDUCTIVITY and name not in posterior.described
+    quantity = _field_of(posterior, FIELD if is_conductivity else name)
+    found = _apply(posterior, quantity, *_values_at(posterior.mesh, quantity, points), "point")
+    if is_conductivity:
+        found = np.exp(found).rename(CONDUCTIVITY)
+    axes = zip("xyz", np.asarray(points).T, strict=False)
+    return found.assign_coords({axis: ("point", values) for axis, values in axes})
+
+
+def mean_over(posterior: Posterior, group: str | None, name: str | None) -> xr.DataArray:
+    """See `Posterior.mean_over`."""
+    quantity = _field_of(posterior, name)
+    mesh, fixed = posterior.mesh, np.zeros(1)
+    if quantity.known_cells is None:
+        matrix = mesh.mean_over(group, quantity.place)
+    else:  # the mean of what is linear in each part is that at the parts' middles
+        middles, shares = mesh.middles_of(group)
+        matrix, fixed = (shares @ each for each in _values_at(mesh, quantity, middles))
+        matrix, fixed = csr_array(matrix[None]), fixed[None]
+    return _apply(posterior, quantity, matrix, fixed, "part").squeeze("part")
+
+
+def flux(posterior: Posterior, group: str, experiment: str) -> xr.DataArray:
+    """See `Posterior.flux`."""
+    field = posterior.field.name if posterior.field else FIELD
+    if posterior.boundary_flux is None or field not in posterior.described:
+        expected = "a problem of a field in Poisson's equation, with stored draws of it"
+        found = "none" if posterior.boundary_flux is None else "no draws of it"
+        remedy = "take problem.posterior(run) of one from a problem file or assemble_poisson"
+        raise InputError("posterior, flux", expected, found, remedy)
+    further, solution, flux_of = posterior.boundary_flux(group, experiment)
+    known = [solution] if solution in posterior.described else []
+    every = {name: every_of(posterior.chains, name) for name in (field, *further, *known)}
+    step = max(every.values())  # a power of two, as the others are
+    draws = []
+    for chain in posterior.chains:
+        parts = {name: chain.draws[name][:: step // own] for name, own in every.items()}
+        solved = parts.pop(solution, None)
+        parts = [np.reshape(each, (len(each), -1)) for each in parts.values()]
+        draws.append(flux_of(np.hstack(parts).astype(float), solved))
+    unit = f"C {(known and posterior.described[solution].unit) or 'U'}"
+    unit += " L" if np.shape(posterior.mesh.points)[1] == 3 else ""
+    return label({"flux": draws}, {"flux": Quantity("flux", {}, unit)}, {"flux": step})["flux"]
+
+
+def _field_of(posterior: Posterior, name: str | None) -> Quantity:
+    """The field of a name, by default the one that the equation is about."""
+    known = {each.name: each for each in posterior.described.values() if each.place}
+    found = posterior.field if name is None else known.get(name)
+    if found is None or posterior.mesh is None:
+        names = ", ".join(known) if posterior.mesh else ""
+        expected = f"a field, one of {names}" if names else "draws of a field, and its mesh"
+        found = "none" if name is None else repr(name)
+        raise InputError("posterior", expected, found, "ask for one that was stored")
+    if not found.is_linear:
+        expected, why = "a field that is linear between nodes", "one of other elements"
+        remedy = "make a reading of it, by the basis of the equation"
+        raise InputError("posterior", expected, f"{found.name}, {why}", remedy)
+    return found
+
+
+def _values_at(mesh: Mesh, quantity: Quantity, points: np.ndarray) -> tuple[csr_array, np.ndarray]:
+    """A matrix (k, N), and (k,) numbers: what is known of the field at points in known cells."""
+    matrix = mesh.values_at(points, quantity.place)
+    if quantity.known_cells is None:
+        return matrix, np.zeros(matrix.shape[0])
+    cells = mesh.values_at(points, "cell")
+    is_known = cells @ ~np.isnan(quantity.known_cells)
+    return diags_array(1.0 - is_known) @ matrix, cells @ np.nan_to_num(quantity.known_cells)
+
+
+def _apply(
+    posterior: Posterior, quantity: Quantity, matrix: csr_array, fixed: np.ndarray, axis: str
+) -> xr.DataArray:
+    """Draws of linear functionals of a field, and of what is added to each."""
+    name = quantity.name
+    draws = [
+        np.asarray(matrix @ np.transpose(values)).T + fixed for values in posterior.draws(name)
+    ]
+    applied = Quantity(name, {axis: None}, quantity.unit)
+    return label({name: draws}, {name: applied}, {name: every_of(posterior.chains, name)})[name]

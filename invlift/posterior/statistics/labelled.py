@@ -1,0 +1,303 @@
+"""Draws with names on their axes, in the layout of ArviZ, and their files.
+
+ArviZ 0.x keeps groups of labelled arrays in its own `InferenceData`, ArviZ 1.x in an xarray
+`DataTree`. This is the one module that knows of both. Files are written group by group through
+xarray and are the same under either.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import h5netcdf
+import numpy as np
+import xarray as xr
+
+from invlift.errors import InputError, first_line, printable
+from invlift.files.atomic import replace_on_success
+from invlift.posterior.names import OBSERVED, known_cells_name, prior_density_name, prior_sd_name
+from invlift.posterior.statistics.blocks import check_draws
+from invlift.posterior.statistics.parts import Mesh, every_of, recorded
+from invlift.posterior.statistics.quantity import Quantity, numbered_axes
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
+
+    from invlift.posterior.posterior import Posterior
+
+
+#: Coordinates along axes of a mesh: the axis and the values of each, by name.
+Places = Mapping[str, tuple[str, np.ndarray]]
+#: What the file itself is called among its groups.
+ROOT = "/"
+
+
+def label(
+    draws: Mapping[str, Sequence[np.ndarray]],
+    quantities: Mapping[str, Quantity],
+    every: Mapping[str, int] | None = None,
+    places: Places | None = None,
+) -> xr.Dataset:
+    """Put draws, (num_draws, ...) for each chain, into one dataset, each copied once.
+
+    `quantities` have their axes, coordinates and units; `every` says of which only every
+    so-many-th draw is there; `places` are those of `places_on`.
+
+    Axes are chain, draw and then those of the quantity. Where not all draws are there the axis is
+    `stored_draw`, whose labels are the numbers of these draws; `stored_draw_of_...` of a second
+    such quantity that has not as many.
+    """
+    variables, sizes = {}, {}
+    for name, chains in draws.items():
+        num_chains, num_draws, shape = check_draws(chains, name)
+        quantity = quantities.get(name) or Quantity(name, numbered_axes(name, len(shape)))
+        step = (every or {}).get(name, 1)
+        draw = "draw" if step == 1 else "stored_draw"
+        if draw in sizes and len(sizes[draw]) != num_draws:  # of fields of two sizes
+            draw = f"stored_draw_of_{name}"
+        attributes = {"units": quantity.unit} if quantity.unit else {}
+        attributes |= {"is_derived": 1} if quantity.is_derived else {}
+        attributes |= {} if quantity.is_linear else {"is_linear": 0}
+        values = np.stack([np.asarray(chain) for chain in chains])
+        variables[name] = (("chain", draw, *quantity.axes), values, attributes)
+        sizes |= {"chain": np.arange(num_chains), draw: step * np.arange(num_draws)}
+    return _dataset(variables, _coordinates(quantities), sizes, places)
+
+
+def places_on(mesh: Mesh | None) -> Places:
+    """Coordinates along the axes node and cell, by name: of nodes, and of the middles of cells."""
+    if mesh is None:
+        return {}
+    points = np.asarray(mesh.points)
+    middles = points[np.asarray(mesh.cells)].mean(axis=1)
+    parts = ("node", "", points), ("cell", "cell_", middles)
+    return {
+        f"{prefix}{name}": (axis, values)
+        for axis, prefix, places in parts
+        for name, values in zip("xyz", places.T, strict=False)
+    }
+
+
+def _coordinates(quantities: Mapping[str, Quantity]) -> dict[str, list]:
+    """Labels along the axes of quantities, where there are any."""
+    axes = (pair for each in quantities.values() for pair in each.axes.items())
+    return {axis: list(labels) for axis, labels in axes if labels is not None}
+
+
+def _dataset(
+    variables: Mapping[str, tuple],
+    coords: Mapping[str, Sequence],
+    sizes: Mapping[str, np.ndarray] | None = None,
+    places: Places | None = None,
+) -> xr.Dataset:
+    used = {axis for axes, *_ in variables.values() for axis in axes}
+    coords = {axis: labels for axis, labels in coords.items() if axis in used}
+    own = used | {*variables}  # a name that a model has itself stays what it is there
+    on_mesh = {
+        name: (axis, values)
+        for name, (axis, values) in (places or {}).items()
+        if axis in used and name not in own
+    }
+    dataset = xr.Dataset(variables, coords=on_mesh | coords | dict(sizes or {}))
+    return dataset.assign_attrs(inference_library="invlift")
+
+
+def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
+    """Label everything a run has produced, group by group, as pairs of a name and a dataset.
+
+    Groups `posterior`, and where there is something to put in them `sample_stats`,
+    `warmup_sample_stats`, `posterior_predictive` (new readings, as variable `observed`, and along
+    quantities by their names), `log_likelihood` (as variable `observed`), `observed_data` and
+    `constant_data`.  Readings that are arrays of a model go by their names in place of `observed`.
+    """
+    chains, quantities = posterior.chains, dict(posterior.described)
+    draws, places = posterior.all_draws, places_on(posterior.mesh)
+    every = {name: every_of(chains, name) for name in draws}
+    yield "posterior", label(draws, quantities, every, places)
+    stats = _common(recorded(chains, "stats"))
+    stats = {name: each for name, each in stats.items() if len(each[0]) == posterior.num_draws}
+    warmup = _common(recorded(chains, "warmup_stats"))
+    for name, each in (("sample_stats", stats), ("warmup_sample_stats", warmup)):
+        if each:
+            yield name, label(each, {})
+    coords, arrays = _coordinates(quantities), posterior.arrays
+    quantities |= {name: Quantity(name, dict(axes)) for name, (axes, _) in arrays.items()}
+    if arrays:
+        observed = {name: (tuple(axes), values) for name, (axes, values) in arrays.items()}
+        yield "observed_data", _dataset(observed, _coordinates(quantities))
+    if replicated := posterior.replicated():
+        yield "posterior_predictive", label(replicated, quantities)
+    if logs := posterior.log_likelihoods:
+        yield "log_likelihood", label(logs, {name: _along(quantities[name], logs) for name in logs})
+    if constants := _constants(posterior):
+        points = [values for axes, values in constants.values() if axes[1:] == ("axis",)]
+        coords |= {"axis": list("xyz")[: len(points[0][0])]} if points else {}
+        coords |= {"prior_curve": ["value", "density"]}
+        yield "constant_data", _dataset(constants, coords, places=places)
+
+
+def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Quantity:
+    """The quantity along as many of its first axes as its draws have."""
+    axes = list(quantity.axes.items())[: draws[quantity.name][0].ndim - 1]
+    return Quantity(quantity.name, dict(axes))
+
+
+def _constants(posterior: Posterior) -> dict[str, tuple[Sequence[str], np.ndarray]]:
+    """What does not change from draw to draw: axes and values by name."""
+    mesh, sensors, found = posterior.mesh, posterior.sensors, {}
+    if mesh is not None:
+        found["points"] = (("node", "axis"), np.asarray(mesh.points))
+        found["cells"] = (("cell", "corner"), np.asarray(mesh.cells))
+    if sensors is not None and sensors.points is not None:
+        found["sensor_points"] = (("sensor", "axis"), np.asarray(sensors.points))
+    if sensors is not None and sensors.sigma is not None:
+        sigma = np.broadcast_to(sensors.sigma, np.shape(sensors.values))
+        found["sensor_sigma"] = (("sensor",), sigma)
+    for name, values in getattr(sensors, "coordinates", {}).items():
+        found[f"sensor_{name}"] = (("sensor",), np.asarray(values))
+    for name, quantity in posterior.described.items():
+        if quantity.prior_sd is not None:
+            values = np.broadcast_to(quantity.prior_sd, posterior.draws(name)[0].shape[1:])
+            found[prior_sd_name(name)] = (tuple(quantity.axes), values)
+        if quantity.prior_density is not None:
+            axes = ("prior_curve", "prior_point")
+            found[prior_density_name(name)] = (axes, np.asarray(quantity.prior_density))
+        if quantity.known_cells is not None:
+            found[known_cells_name(name)] = (("cell",), np.asarray(quantity.known_cells))
+    return found
+
+
+def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndarray]]:
+    """Statistics that all chains have, with one shape (chains may differ after an interruption)."""
+    return {
+        name: [np.asarray(part[name]) for part in parts]
+        for name, values in parts[0].items()
+        if np.ndim(values) and np.size(values)
+        and {np.shape(part.get(name)) for part in parts} == {np.shape(values)}
+    }  # fmt: skip
+
+
+def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
+    """Describe a variable of the group `posterior`, with what `constant_data` has of its prior."""
+    name = str(variable.name)
+    is_derived = bool(variable.attrs.get("is_derived", False))
+    names = prior_sd_name(name), prior_density_name(name), known_cells_name(name)
+    known = (constants.get(key) for key in names)
+    known = (None if values is None else values.to_numpy() for values in known)
+    unit = variable.attrs.get("units", "")
+    is_linear = bool(variable.attrs.get("is_linear", True))
+    return Quantity(name, axes_of(variable[0, 0]), unit, is_derived, *known, is_linear)
+
+
+def axes_of(labelled: xr.DataArray | xr.Dataset) -> dict[str, list | None]:
+    """Axes by name, with coordinates where they have any."""
+    return {
+        str(axis): labelled[axis].to_numpy().tolist() if axis in labelled.coords else None
+        for axis in labelled.dims
+    }
+
+
+def coordinates_of(constants: xr.Dataset) -> dict[str, list]:
+    """What else is known of each reading, by name, from the group `constant_data`."""
+    return {
+        str(name).removeprefix("sensor_"): values.to_numpy().tolist()
+        for name, values in constants.data_vars.items()
+        if values.dims == ("sensor",) and name != "sensor_sigma"
+    }
+
+
+def to_arviz(groups: Mapping[str, xr.Dataset]) -> InferenceData | xr.DataTree:
+    """Hand labelled groups to the ArviZ that is installed: `InferenceData`, or a `DataTree`."""
+    if hasattr(_arviz(), "convert_to_datatree"):
+        return xr.DataTree.from_dict(dict(groups))
+    return _arviz().InferenceData(**groups)
+
+
+def _arviz() -> ModuleType:
+    """The library, which is slow to import and needed for few things only."""
+    with warnings.catch_warnings():
+        # ArviZ 0.x announces its own refactoring on import
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            import arviz
+        except FileNotFoundError:  # two processes have made its note of that at once
+            import arviz
+    return arviz
+
+
+def pareto_smoothed_weights(
+    log_likelihood: np.ndarray, efficiency: float
+) -> tuple[np.ndarray, float]:
+    """Weights of S draws for leaving a reading out, by ArviZ, from its finite log likelihood (S,).
+
+    `efficiency` is the effective number of draws for each draw. Returns the logarithms of the
+    smoothed weights, which sum to 1, and the Pareto shape of their tail; infinite, with weights as
+    they are, where those of the tail are all equal.
+    """
+    arviz = _arviz()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of large Pareto k: that is returned
+        if hasattr(arviz, "psislw"):  # ArviZ 0.x
+            log_weights, pareto_k = arviz.psislw(-log_likelihood, efficiency)
+            return log_weights, float(pareto_k)
+        data = to_arviz({"log_likelihood": label({OBSERVED: [log_likelihood]}, {})})
+        try:
+            result = arviz.loo(data, pointwise=True, var_name=OBSERVED, reff=efficiency)
+        except ValueError:  # on tails of equal weights
+            return -log_likelihood - np.logaddexp.reduce(-log_likelihood), np.inf
+    log_weights = result.log_weights.values.ravel()
+    return log_weights - np.logaddexp.reduce(log_weights), float(result.pareto_k)
+
+
+def save_netcdf(
+    groups: Iterable[tuple[str, xr.Dataset]],
+    path: str | os.PathLike,
+    attributes: Mapping[str, str] | None = None,
+) -> None:
+    """Write groups to a compressed netCDF-4 file that `arviz.from_netcdf` reads, or nothing at all.
+
+    The groups, from `groups_of`, come one after the other, so that they need not be in memory all
+    at once. HDF5 crashes where a disc is full; hence it writes to memory, as much as the file has
+    bytes.  A dot is in the place of each slash of a name, as of NumPyro's ``scope``: the file would
+    take it for a folder.
+    """
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
+        file.attrs.update(attributes or {})
+        for name, group in groups:
+            names = {*group.variables, *group.dims}
+            group = group.rename({each: each.replace("/", ".") for each in names if "/" in each})
+            encoding = {
+                key: {"zlib": True, "complevel": 1, "shuffle": True}
+                for key, variable in group.data_vars.items()
+                if variable.ndim and variable.size
+            }
+            store = xr.backends.H5NetCDFStore(file.create_group(name))
+            group.dump_to_store(store, encoding=encoding)
+    with replace_on_success(path) as temporary:
+        temporary.write_bytes(content.getbuffer())
+
+
+def read_groups(path: str | os.PathLike) -> Mapping[str, xr.Dataset]:
+    """Read such a file: groups by name, empty ones where there are none; else an InputError.
+
+    The attributes of the file are those of the group :data:`ROOT`.
+    """
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            groups = {name: group.load().to_dataset() for name, group in tree.children.items()}
+            groups[ROOT] = xr.Dataset(attrs=tree.attrs)
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+        raise InputError(
+            printable(os.fspath(path)),
+            "a netCDF-4 file of draws",
+            f"one that cannot be read ({first_line(error)[:80]})",
+            "take the file from a copy of the run, or run again",
+        ) from None
+    return defaultdict(xr.Dataset, groups)

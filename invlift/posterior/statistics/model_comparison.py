@@ -1,0 +1,92 @@
+"""Runs of several models of the same readings, compared by leave-one-out predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+
+from invlift.errors import InputError, told_at
+from invlift.posterior.posterior import Posterior
+from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K, standard_error
+
+
+def compare_runs(runs: Mapping[str, Posterior]) -> pd.DataFrame:
+    """Compare runs by name, best first.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``elpd``, ``se`` (its standard error), ``below`` (by how much that is lower than the
+        best run's), ``below_se`` (of the difference, reading by reading: Vehtari, Gelman & Gabry
+        2017, eqs 23 and 24), ``p_loo``, ``num_unreliable`` (sensors with Pareto k above 0.7),
+        ``max_pareto_k`` and ``weight`` (see `stacking_weights`).
+
+    Raises
+    ------
+    InputError
+        If the runs are not of the same readings in one order, or one has no log likelihoods, or
+        none that is finite.
+    """
+    first, loos, readings = next(iter(runs)), {}, {}
+    for name, run in runs.items():
+        with told_at(name):
+            loos[name] = run.leave_one_out()
+        values = [np.ravel(values) for _, values in run.arrays.values()]
+        readings[name] = np.concatenate(values).astype(float)
+        if not np.array_equal(readings[first], readings[name]):
+            expected = f"the {readings[first].size} readings of {first}"
+            is_moved = np.array_equal(*map(np.sort, (readings[first], readings[name])))
+            how = "in another order" if is_moved else "not the same"
+            found = f"{readings[name].size} readings, {how}"
+            remedy = "compare runs of one sensor table, with the same sensors in use"
+            raise InputError(name, expected, found, remedy)
+        if loos[first].elpd.shape != loos[name].elpd.shape:
+            expected = f"{loos[first].elpd.size} densities of these readings, as {first} has"
+            found = f"{loos[name].elpd.size}, of vectors of other lengths"
+            remedy = "compare models with vectors of the same lengths, or independent readings"
+            raise InputError(name, expected, found, remedy)
+        bad = np.flatnonzero(np.isnan(loos[name].elpd))
+        if bad.size:
+            labels = getattr(runs[name].sensors, "labels", None)
+            is_named = labels is not None and runs[name].is_loo_of_sensors
+            first_bad = labels[bad[0]] if is_named else f"index {bad[0]}"
+            found = f"others at {bad.size} of {loos[name].elpd.size} readings, the first "
+            found += f"is {first_bad}"
+            remedy = "see the verdict on that run"
+            raise InputError(name, "log likelihoods that are finite", found, remedy)
+    elpd = {name: loo.elpd for name, loo in loos.items()}
+    best = max(elpd.values(), key=np.sum)
+    weights = stacking_weights(np.array(list(elpd.values())))
+    rows = {}
+    for (name, loo), weight in zip(loos.items(), weights, strict=True):
+        (total, error), (num_effective, _) = loo.totals().values()
+        rows[name] = {
+            "elpd": total, "se": error,
+            "below": np.sum(best - loo.elpd), "below_se": standard_error(best - loo.elpd),
+            "p_loo": num_effective, "num_unreliable": int(np.sum(loo.pareto_k > MAX_PARETO_K)),
+            "max_pareto_k": loo.pareto_k.max(), "weight": weight,
+        }  # fmt: skip
+    return pd.DataFrame.from_dict(rows, orient="index").sort_values("below")
+
+
+def stacking_weights(elpd: np.ndarray) -> np.ndarray:
+    """Weights (K,) of models in the mixture that predicts readings best; not negative, of sum 1.
+
+    `elpd` (K, d) are log densities of each reading given all others. Yao, Vehtari, Simpson & Gelman
+    (2018), "Using stacking to average Bayesian predictive distributions", Bayesian Analysis 13(3),
+    eq. 4; by the optimiser that ArviZ takes.
+    """
+    density = np.exp(elpd - elpd.max(axis=0))
+
+    def loss(weights):
+        mixture = weights @ density
+        return -np.log(mixture).sum(), -(density / mixture).sum(axis=1)
+
+    num, sum_is_one = len(elpd), {"type": "eq", "fun": lambda weights: weights.sum() - 1.0}
+    options = {"jac": True, "method": "SLSQP", "bounds": [(0.0, 1.0)] * num}
+    result = minimize(loss, np.full(num, 1.0 / num), constraints=sum_is_one, **options)
+    weights = np.maximum(result.x, 0.0)
+    return weights / weights.sum()

@@ -1,0 +1,184 @@
+"""Where to measure next: how much of what is still uncertain one more reading would tell.
+
+From stored draws alone.  With the covariances of the draws, a reading of the solution u at a node,
+with noise of variance s^2, takes Cov(phi_i, u)^2 / (Var u + s^2) from the variance of phi_i.  This
+is exact for a Gaussian posterior (Kalman 1960), and elsewhere the best linear estimate (Goldstein
+& Wooff 2007, "Bayes Linear Statistics", section 3.1), which needs no further solution.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from invlift.errors import InputError
+from invlift.posterior.figures.field_plots import Panel, flatten, plot_maps
+from invlift.posterior.figures.style import saved
+from invlift.posterior.names import SOLUTION
+from invlift.posterior.output import files
+from invlift.posterior.statistics.parts import every_of, of_solution
+
+if TYPE_CHECKING:
+    from invlift.posterior.posterior import Posterior
+
+#: Draws that are used, spread over all that are stored: the work grows with their square, and of an
+#: uninformative place they show a share of one over their number.
+MAX_DRAWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class NextSensors:
+    """Places for further sensors.
+
+    Attributes
+    ----------
+    shares : dict of str to (num_nodes,) array
+        For each solution (one for each experiment) the share of the remaining variance that one
+        more reading at each node would take away.
+    best : pandas.DataFrame
+        The places to choose one after the other, best first: node, coordinates, ``solution``, and
+        the ``share`` of the variance of today that is gone with this and those before.
+    num_draws : int
+        Draws behind these numbers: a place that tells nothing shows a share of one over it.
+    """
+
+    shares: dict[str, np.ndarray]
+    best: pd.DataFrame
+    num_draws: int
+
+
+def next_sensors(posterior: Posterior, num: int, name: str | None) -> NextSensors:
+    """See `Posterior.next_sensors`."""
+    if num < 1:
+        raise InputError("next sensor", "one place or more", f"{num}", "ask for at least one")
+    solutions = _solutions(posterior)
+    values, own = _wanted(posterior, name)
+    every = max(own, *(every_of(posterior.chains, each) for each in solutions))
+
+    def draws(values, own: int) -> np.ndarray:
+        """Some draws of all chains, about their mean, scaled so that products are covariances."""
+        pooled = np.concatenate([np.asarray(chain)[:: every // own] for chain in values])
+        moved = pooled[:: -(-len(pooled) // MAX_DRAWS)] - pooled[0]  # exactly zero where all agree
+        centred = moved - moved.mean(axis=0)
+        return centred.reshape(len(centred), -1) / np.sqrt(max(len(centred) - 1, 1))
+
+    wanted = draws(values, own)
+    gram = wanted @ wanted.T  # that of all wanted numbers, which may be many more than the draws
+    before = np.trace(gram)
+    if not 0.0 < before < np.inf:
+        expected, found = "finite draws that differ", f"draws of variance {before:g}"
+        raise InputError("next sensor", expected, found, "run for longer, or name another quantity")
+    fields = {each: draws(posterior.draws(each), every_of(posterior.chains, each))
+              for each in solutions}  # fmt: skip
+    moves = np.concatenate(list(fields.values()), axis=1)
+    noise = _noise_variance(posterior)
+    num_nodes, rows, gone = len(posterior.mesh.points), [], 0.0
+    for rank in range(num):
+        variances = np.sum(moves**2, axis=0)
+        taken = np.sum(moves * (gram @ moves), axis=0) / (variances + noise)
+        if rank == 0:
+            shares = dict(zip(fields, (taken / before).reshape(-1, num_nodes), strict=True))
+        best = int(np.argmax(taken))
+        gone += taken[best] / before
+        rows.append((best % num_nodes, list(fields)[best // num_nodes], gone))
+        # Draws of which products are the covariances given the reading.
+        along, spread = moves[:, best], variances[best] + noise
+        factor = 1.0 / (spread + np.sqrt(noise * spread))
+        moves = moves - factor * np.outer(along, along @ moves)
+        gram = gram - factor * np.outer(along, along @ gram)
+        gram = gram - factor * np.outer(gram @ along, along)
+    nodes, names, totals = zip(*rows, strict=True)
+    places = dict(zip("xyz", posterior.mesh.points[list(nodes)].T, strict=False))
+    columns = {"node": nodes, **places, "solution": names, "share": totals}
+    best = pd.DataFrame(columns, index=pd.RangeIndex(1, num + 1, name="rank"))
+    return NextSensors(shares, best, len(wanted))
+
+
+def _solutions(posterior: Posterior) -> list[str]:
+    found = [
+        each.name
+        for each in posterior.described.values()
+        if each.is_derived and each.place == "node" and each.name.startswith(SOLUTION)
+    ]
+    if not found and {*"abmn"} <= {*getattr(posterior.sensors, "coordinates", ())}:  # electrodes
+        expected, given = "a run of a field that is read by sensors", "one of electrodes"
+        remedy = "their potential inside is not kept, so that there are no places to choose from"
+        raise InputError("next sensor", expected, given, remedy)
+    if posterior.mesh is None or not found:
+        raise InputError(
+            "next sensor",
+            "a run of a field problem with stored draws of its solution",
+            "none",
+            "run one, with [output] max_field_megabytes large enough to store them",
+        )
+    return found
+
+
+def _wanted(posterior: Posterior, name: str | None):
+    """Draws of what is to be known better, and every how many-th there are.
+
+    A field's are multiplied by the roots of what part of the body each coefficient stands for.
+    """
+    chains, scalars = posterior.chains, posterior.scalars
+    field = posterior.field if name is None else posterior.described.get(name)
+    if field is not None and field.place and not field.is_derived:
+        shares = posterior.mesh.mean_over(None, field.place).toarray()[0]
+        draws = [np.asarray(each) * np.sqrt(shares) for each in posterior.draws(field.name)]
+        return draws, every_of(chains, field.name)
+    if name not in scalars:
+        fields = [
+            each for each, of in posterior.described.items() if of.place and not of.is_derived
+        ]
+        known, found = ", ".join([*fields, *scalars]), "none" if name is None else repr(name)
+        raise InputError("next sensor", f"one of {known}", found, "name a quantity of the run")
+    # Moments of a field are those of its stored draws, unless they were drawn themselves.
+    of = name if name in posterior.described else re.sub("_field_(mean|std)$", "", name)
+    return scalars[name], every_of(chains, of)
+
+
+def _noise_variance(posterior: Posterior) -> float:
+    """That of a usual reading of the solution."""
+    fit = posterior.sensor_fit()
+    is_usual = of_solution(posterior.sensors)
+    if fit.noise_sd is None or not is_usual.any():
+        expected = "readings of the solution, whose noise a further one would have"
+        remedy = "take problem.posterior(run) of a problem with such readings"
+        raise InputError("next sensor", expected, "none", remedy)
+    return float(np.median(fit.noise_sd[is_usual]) ** 2)
+
+
+def plot_next_sensors(posterior: Posterior, found: NextSensors, length_unit: str = "") -> Figure:
+    """Draw the shares as fields, with sensors and the best places by number."""
+    panels = [
+        Panel(
+            f"One more reading of the {name.replace('_', ' ')}", shares, True, "viridis",
+            "share of the remaining variance",
+        )
+        for name, shares in found.shares.items()
+    ]  # fmt: skip
+    mesh, points = posterior.mesh, getattr(posterior.sensors, "points", None)
+    figure = plot_maps(mesh, panels, points, num_columns=3, length_unit=length_unit)
+    axes = dict(zip(found.shares, figure.axes, strict=False))
+    drawn = list(flatten(mesh.points, mesh.cells).axes)
+    for rank, row in found.best.iterrows():
+        place = mesh.points[row["node"]][drawn]
+        style = {"boxstyle": "circle", "facecolor": "white", "linewidth": 0.7}
+        style = {"ha": "center", "va": "center", "fontsize": 8, "bbox": style}
+        axes[row["solution"]].annotate(str(rank), place, **style)
+    return figure
+
+
+def write_next_sensors(posterior: Posterior, found: NextSensors, folder: Path) -> list[Path]:
+    """Write table, fields and picture of :func:`next_sensors` to the folder of a run."""
+    paths = [folder / f"next_sensors.{ending}" for ending in ("csv", "vtu", "png")]
+    files.write_table(paths[0], found.best)
+    shares = {f"next_sensor_{name}": values for name, values in found.shares.items()}
+    files.write_fields(paths[1], posterior.mesh.points, posterior.mesh.cells, shares, {})
+    saved(plot_next_sensors(posterior, found), paths[2])
+    return paths

@@ -1,0 +1,154 @@
+"""Scalars of a run: those drawn, entries of vectors, mean and deviation of fields; their table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from invlift.errors import InputError
+from invlift.posterior.figures.series import axis_of
+from invlift.posterior.names import vector_of
+from invlift.posterior.statistics.diagnostics import Diagnostics
+from invlift.posterior.statistics.fields import PROBABILITIES
+from invlift.posterior.statistics.quantity import MAX_ENTRIES, Quantity
+
+#: Longer series along an axis of numbers are not looked at entry by entry, of which pictures tell
+#: more, nor are larger matrices.
+MAX_ALONG = 50
+#: Relative spread of an entry up to which it is known but for rounding.
+ROUNDING = 1e-9
+SUMMARY_COLUMNS = (
+    "mean", "sd", *PROBABILITIES, "mcse_mean", "ess_bulk", "ess_tail", "r_hat",
+)  # fmt: skip
+
+
+def scalar_draws(
+    draws: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
+) -> dict[str, list[np.ndarray]]:
+    """Scalars of a run, (num_draws,) for each chain: see `Posterior.scalars`.
+
+    `draws` are one array (num_draws, ...) for each chain by name, `quantities` what each is; of
+    what is derived there are no scalars, nor of entries that are known, such as the zeros of a
+    triangular matrix.
+    """
+    own = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
+    numbers, moments, entries = {}, {}, {}
+    # Series last: they are long, and follow from what is before them.
+    for name, chains in sorted(own.items(), key=lambda each: bool(axis_of(quantities[each[0]]))):
+        if np.ndim(chains[0]) == 1:
+            numbers[name] = [np.asarray(chain, dtype=float) for chain in chains]
+        elif not _is_long(quantities[name], chains):
+            shape = np.shape(chains[0])[1:]
+            rows = [np.reshape(chain, (len(chain), -1)).astype(float) for chain in chains]
+            names = np.array(quantities[name].entries(shape))
+            for index in np.flatnonzero(~_is_known(rows, is_alike=False)):
+                entries[str(names[index])] = [row[:, index] for row in rows]
+        elif np.ndim(chains[0]) == 2 and f"{name}_field_mean" not in draws:
+            moments[f"{name}_field_mean"] = [np.mean(values, axis=1) for values in chains]
+            with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
+                moments[f"{name}_field_std"] = [np.std(values, axis=1) for values in chains]
+    return numbers | moments | entries
+
+
+def unknown_entries(chains: Sequence[np.ndarray]) -> np.ndarray:
+    """Which entries, (N,), of draws (num_draws, N) of a vector differ between draws or chains."""
+    return ~_is_known(chains, is_alike=True)
+
+
+def _is_known(chains: Sequence[np.ndarray], *, is_alike: bool) -> np.ndarray:
+    """Which entries, (N,), of draws (num_draws, N) are the same in all of all chains, to rounding.
+
+    Of their own, or of the largest where they are alike. None if all are, as no chain has moved
+    then.
+    """
+    low = np.min([chain.min(axis=0, initial=np.inf) for chain in chains], axis=0)
+    high = np.max([chain.max(axis=0, initial=-np.inf) for chain in chains], axis=0)
+    size = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
+        is_known = high - low <= ROUNDING * (np.max(size, initial=0.0) if is_alike else size)
+    return is_known & ~is_known.all()
+
+
+def vector_draws(
+    draws: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
+) -> dict[str, list[np.ndarray]]:
+    """What is not looked at entry by entry, (num_draws, N) for each chain, matrices flattened.
+
+    Fields, long vectors and large matrices; what is derived only where nothing that it could be
+    derived from is recorded.
+    """
+    has_own = any(not quantities[name].is_derived for name in draws)
+    return {
+        name: [np.reshape(values, (len(values), -1)) for values in chains]
+        for name, chains in draws.items()
+        if (not has_own if quantities[name].is_derived else _is_long(quantities[name], chains))
+    }
+
+
+def _is_long(quantity: Quantity, chains: Sequence[np.ndarray]) -> bool:
+    shape = np.shape(chains[0])[1:]
+    is_vector = len(shape) == 1 and not axis_of(quantity)
+    return bool(quantity.place) or np.prod(shape) > (MAX_ENTRIES if is_vector else MAX_ALONG)
+
+
+def chosen(
+    scalars: Mapping[str, list[np.ndarray]], names: Sequence[str] | None
+) -> Mapping[str, list[np.ndarray]]:
+    """Scalars by name, that of a vector for its entries, or all; an InputError if there is none."""
+    known = scalars.keys() | set(map(vector_of, scalars))
+    for name in names or ():
+        if name not in known:
+            expected = f"some of {', '.join(scalars)}"
+            raise InputError("plot of scalars", expected, repr(name), "choose one")
+    return {
+        name: scalars[name] for name in scalars if not names or {name, vector_of(name)} & {*names}
+    }
+
+
+def movement(
+    draws: Mapping[str, Sequence[np.ndarray]], field: str | None = None
+) -> list[np.ndarray]:
+    """Number of changes of each chain so far, (num_draws,); NaN where a draw is not finite.
+
+    Draws are (num_draws, ...) for each chain by name. If there is a field of a name, which changes
+    whenever anything does, that is all that is looked at.
+    """
+    if field is not None:
+        means = f"{field}_field_mean"
+        name = means if means in draws else field  # of which all draws are stored
+        draws = {name: draws[name]}
+    return [_num_changes(chains) for chains in zip(*draws.values(), strict=True)]
+
+
+def _num_changes(quantities: Sequence[np.ndarray]) -> np.ndarray:
+    num_draws = max(map(len, quantities))
+    has_moved, is_finite = np.zeros(num_draws, bool), np.ones(num_draws, bool)
+    for values in quantities:
+        if len(values) == num_draws:  # of a field perhaps not all draws are stored
+            rows = np.reshape(np.asarray(values, dtype=float), (num_draws, -1))
+            has_moved[1:] |= np.any(rows[1:] != rows[:-1], axis=1)
+            is_finite &= np.isfinite(rows).all(axis=1)
+    return np.where(is_finite, np.cumsum(has_moved), np.nan)
+
+
+def summarise(
+    scalars: Mapping[str, Sequence[np.ndarray]], diagnostics: Mapping[str, Diagnostics]
+) -> pd.DataFrame:
+    """Table of scalars, a row for each, index `name`.
+
+    Columns `mean`, `sd`, quantiles `q05`, `q50`, `q95` (an equal-tailed 90 % interval), Monte Carlo
+    standard error of the mean `mcse_mean`, `ess_bulk`, `ess_tail`, `r_hat`.
+    """
+    rows = {}
+    for name, chains in scalars.items():
+        values = np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
+        each = diagnostics[name]
+        sd = values.std(ddof=1) if values.size > 1 else np.nan
+        quantiles = np.quantile(values, list(PROBABILITIES.values()))
+        mcse = sd / np.sqrt(each.ess_mean[0])
+        reliability = mcse, each.ess_bulk[0], each.ess_tail[0], each.r_hat[0]
+        rows[name] = values.mean(), sd, *quantiles, *reliability
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=list(SUMMARY_COLUMNS), dtype=float)
+    return table.rename_axis("name")

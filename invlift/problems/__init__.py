@@ -1,0 +1,1 @@
+"""Inverse problems: unknowns, a model, noise and data; see `invlift` for the public names."""

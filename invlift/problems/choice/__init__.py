@@ -1,0 +1,1 @@
+"""Which readings, and which combinations of them, are lifted."""

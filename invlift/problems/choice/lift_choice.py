@@ -1,0 +1,309 @@
+"""Which combinations of many readings are lifted, and what the others have for a reference.
+
+At the mode, the readings' derivatives A by the whitened unknowns, in standard deviations of the
+noise, have few large singular values: most readings tell nothing that others have not told.  The
+leading left singular vectors are lifted.  The rest A_2 goes into the reference, with covariance
+(I + A_2^T A_2)^-1, which is the posterior's where it is linear (Bui-Thanh, Ghattas, Martin &
+Stadler 2013, section 5): only what is curved and tells much has to be lifted.  How much that is,
+derivatives at draws of the Laplace approximation say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.problems.choice.merged import merged
+from invlift.problems.choice.partly_lifted import (
+    Lift,
+    condensed_problem,
+    noise_of_combinations,
+    weights_of,
+)
+from invlift.problems.choice.told_directions import Directions, number_to_lift, orthonormal, padded
+from invlift.problems.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
+from invlift.problems.problem import InverseProblem
+from invlift.problems.scale_coordinate import typical_scale, with_scale_coordinate
+from invlift.problems.starts import initial_point
+from invlift.programs.compilation import program
+
+#: Readings, unknowns, and readings for each scale of the noise up to which all readings are lifted:
+#: fewer combinations save next to nothing.
+FEW, FEW_OF_A_SCALE = 30, 10
+#: Readings from which on derivatives are found from products with few vectors.
+MANY_READINGS = 400
+#: Random directions at first and at most, doubled while what they miss changes all readings by more
+#: standard deviations of the noise together, as directions beside them show (Halko, Martinsson &
+#: Tropp 2011, section 4.3).
+NUM_DIRECTIONS, MOST_DIRECTIONS, MOST_MISSED, NUM_PROBES = 64, 256, 2.0, 8
+#: Modes that are looked for, draws at which derivatives are compared with those at the heaviest
+#: mode, by how much the log mass of a mode falls short that does not count, and standard deviations
+#: between modes that are the same.
+NUM_MODES, NUM_DRAWS, NEGLIGIBLE, SAME = 3, 2, np.log(100.0), 0.5
+#: Standard deviations below the most probable noise: the smallest plausible one.
+SMALLEST = 2.0
+
+#: Of arrays of a choice.
+NAMES = (
+    *(f"{of}_{part}" for of in ("noise", "white") for part in ("mode", "directions", "precisions")),
+    "lifted",
+    "condensed",
+    "predicted",
+)
+
+
+class Choice(NamedTuple):
+    """What was computed for a problem and decides its draws.
+
+    Attributes
+    ----------
+    scale : float or None
+        See :func:`~invlift.problems.scale_coordinate.typical_scale`.
+    lift : Lift or None
+        None: all readings are lifted.
+    basis, predicted : (d, p), (d,) or None
+        Of :func:`~invlift.problems.choice.partly_lifted.condensed_problem`; None where d is not
+        large.
+    """
+
+    scale: float | None
+    lift: Lift | None = None
+    basis: np.ndarray | None = None
+    predicted: np.ndarray | None = None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All but the scale, by name; none where all readings are lifted."""
+        if self.lift is None:
+            return {}
+        leaves = [*jax.tree.leaves(self.lift), self.basis, self.predicted]
+        pairs = zip(NAMES, leaves, strict=True)
+        return {name: np.asarray(leaf) for name, leaf in pairs if leaf is not None}
+
+    @classmethod
+    def of_arrays(cls, scale: float | None, arrays: Mapping[str, np.ndarray]) -> Choice:
+        """The choice of a scale and :meth:`arrays`."""
+        if not arrays:
+            return cls(scale)
+        *references, basis = jax.device_put([arrays[name] for name in NAMES[:7]])
+        references = LaplaceApproximation(*references[:3]), LaplaceApproximation(*references[3:])
+        return cls(scale, Lift(*references, basis), *map(arrays.get, NAMES[7:]))
+
+    def condensed(self, problem: InverseProblem) -> InverseProblem:
+        """The problem with which modes and starts are looked for."""
+        if self.basis is None:
+            return problem
+        return condensed_problem(problem, self.basis, self.predicted)
+
+
+def choose(problem: InverseProblem) -> Choice:
+    """What is lifted of a problem, and the coordinate of its noise's scale.
+
+    All readings, unless there are many, of many unknowns; and where no mode is found.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    """
+    problem = merged(problem)
+    sizes = problem.num_observations, problem.prior.num_white
+    has_density = problem.lifted().is_dense and problem.noise.is_transformed
+    # What means leave over of the readings tells more of the noise than the prior does.
+    is_many = min(sizes) > FEW and _scales(problem) * FEW_OF_A_SCALE <= sizes[0]
+    if not (has_density and (is_many or problem.noise.scale.has_data)):
+        return Choice(typical_scale(problem))
+    white, choice = np.zeros(sizes[1]), Choice(None)
+    has_many = sizes[0] > MANY_READINGS
+    if has_many:
+        sigma = np.inf if problem.noise.scale.num_parameters else 1.0
+        choice = Choice(None, None, *_sketch(problem, white, sigma))
+    choice = choice._replace(scale=typical_scale(choice.condensed(problem)))
+    own = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
+    modes = _modes(choice.condensed(own))
+    if not modes:
+        return Choice(choice.scale)
+    if has_many:  # once more, with what readings depend on there
+        has_scale = own.noise.scale.num_parameters > 0
+        sigma = np.asarray(own.noise.sigma(modes[0].zeta)) if has_scale else 1.0
+        basis, predicted = _sketch(own, modes[0].white, sigma)
+        choice = choice._replace(basis=basis, predicted=predicted)
+        theta = np.concatenate([modes[0].zeta, modes[0].white])
+        mode = jax.tree.map(np.asarray, _mode(choice.condensed(own), theta))
+        modes = [mode, *modes[1:]] if np.all(np.isfinite(mode.white)) else modes
+    return choice._replace(lift=_lift(own, choice, modes))
+
+
+def _modes(problem: InverseProblem) -> list[Mode]:
+    """Different modes that hold some of the posterior probability, the heaviest first."""
+    starts = [_start(problem, number) for number in range(NUM_MODES)]
+    found = [jax.tree.map(np.asarray, _mode(problem, start)) for start in starts]
+    found = [mode for mode in found if all(np.all(np.isfinite(leaf)) for leaf in mode)]
+    found.sort(key=lambda mode: -mode.log_mass)
+    modes = []
+    for mode in found:
+        # Moves at the mode, in standard deviations of the posterior.
+        moves = [(mode.white - each.white, each.by_white) for each in modes]
+        if all(np.hypot(*map(np.linalg.norm, (w, by @ w))) > SAME for w, by in moves):
+            modes.append(mode)
+    return [mode for mode in modes if mode.log_mass >= found[0].log_mass - NEGLIGIBLE]
+
+
+def _sketch(problem: InverseProblem, white: np.ndarray, sigma) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal columns, (d, p), that span nearly all changes of readings over weights.
+
+    And the readings, (d,).  Sigma, () or (d,), is that of the readings over their weights.
+    """
+    rng, groups, num = np.random.default_rng(0), _groups(problem), NUM_DIRECTIONS
+    probes = rng.standard_normal((NUM_PROBES, white.size))
+    while True:
+        num = min(num, *white.shape, groups.size)
+        directions = np.concatenate([probes, rng.standard_normal((num, white.size))])
+        predicted, pushed = _pushed(problem, white, directions)
+        pushed = np.asarray(pushed).T / _columns(weights_of(problem))
+        tried, pushed = np.split(pushed, [NUM_PROBES], axis=1)
+        basis = orthonormal(pushed, groups)
+        rest = (tried - basis @ (basis.T @ tried)) / _columns(sigma)
+        missed = np.linalg.norm(rest, axis=0).max()
+        if missed <= MOST_MISSED or num >= min(MOST_DIRECTIONS, *white.shape, groups.size):
+            return basis, np.asarray(predicted)
+        num *= 2
+
+
+def _groups(problem: InverseProblem) -> np.ndarray:
+    """Which readings share a scale: (d,) int."""
+    groups = getattr(problem.noise.scale, "groups", None)
+    return np.zeros(problem.num_observations, int) if groups is None else np.asarray(groups)
+
+
+def _scales(problem: InverseProblem) -> int:
+    """Number of scales of the noise."""
+    return int(_groups(problem).max()) + 1
+
+
+def _columns(values) -> np.ndarray:
+    """(d,) as one column, () as it is."""
+    values = np.asarray(values)
+    return values[:, None] if values.ndim else values
+
+
+def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | None:
+    """The combinations and references for a problem in the coordinates of its choice."""
+    small, mode, groups = choice.condensed(problem), modes[0], _groups(problem)
+    spread = (mode.directions**2 @ (1.0 / mode.curvatures)) ** 0.5
+    whites = [mode.white, *(each.white for each in modes[1:]), *_draws(mode)]
+    parts = [tuple(map(np.asarray, _told(small, mode.zeta - SMALLEST * spread, white)))
+             for white in whites]  # fmt: skip
+    of_rows = groups if choice.basis is None else groups[np.abs(choice.basis).argmax(axis=0)]
+    scaled = [matrix for *_, matrix in parts]
+    directions = Directions.of(scaled[0], of_rows)
+    if not directions.values.size:  # no reading depends on the unknowns
+        return None
+    number = number_to_lift(directions, scaled[1:])
+    # The scale of means has a narrow density all the same, which its reference takes.
+    if number == problem.num_observations and not problem.noise.scale.has_data:
+        return None
+    residual, scale, _ = parts[0]
+    spread, of_white = _reference(directions, number, residual, mode.white)
+    basis, spread = directions.left[:, :number], spread * scale
+    if choice.basis is None:
+        spread = spread / np.asarray(weights_of(problem))
+    else:
+        basis, spread = choice.basis @ basis, np.sqrt(choice.basis**2 @ spread**2)
+    of_noise = _reference_of_noise(problem, mode, basis, spread)
+    return Lift(*jax.device_put((of_noise, of_white, basis)))
+
+
+def _draws(mode: Mode) -> np.ndarray:
+    """Of the Laplace approximation of w, (NUM_DRAWS, m)."""
+    _, values, along = np.linalg.svd(mode.by_white, full_matrices=False)
+    white = np.random.default_rng(2).standard_normal((NUM_DRAWS, mode.white.size))
+    return mode.white + white + (white @ along.T) * ((1.0 + values**2) ** -0.5 - 1.0) @ along
+
+
+def _reference(directions: Directions, number: int, residual: np.ndarray, white: np.ndarray):
+    """Standard deviations of predicted rows, (n,), and the reference of w.
+
+    Given the rows that are not lifted, with a residual in standard deviations at the mode, (n,).
+    """
+    left, values, along = directions.rest(number)
+    mean = along @ (values / (1.0 + values**2) * (left.T @ residual + values * (along.T @ white)))
+    spread = np.sqrt(left**2 @ (values**2 / (1.0 + values**2)))
+    return spread, LaplaceApproximation(mean, *padded(along, 1.0 + values**2))
+
+
+def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximation:
+    """That of zeta, (h,), given what is left of the readings; the prior's if they are known.
+
+    With standard deviations of predicted readings over weights, (d,).
+    """
+    if not problem.noise.num_parameters:
+        return LaplaceApproximation(np.zeros(0), np.zeros((0, 0)), np.ones(0))
+    weights, observed = np.asarray(weights_of(problem)), np.asarray(problem.observed)
+    theta = np.concatenate([mode.zeta, mode.white])
+    rest = (observed - np.asarray(_predicted(problem, theta))) / weights
+    rest -= basis @ (basis.T @ rest)
+    rest = np.copysign(np.hypot(rest, spread), rest)
+    combined = basis.T @ (observed / weights)
+    found = _most_probable_noise(problem, basis, observed - weights * rest, combined, theta)
+    zeta, values, vectors = map(np.asarray, found)
+    return LaplaceApproximation(zeta, vectors, np.maximum(values, 1.0))
+
+
+@program
+def _most_probable_noise(problem: InverseProblem, basis, predicted, combined, theta):
+    """Where what is left is most probable, (h,), and eigenvalues and vectors of the Hessian.
+
+    With predicted readings, (d,), of which combinations that are lifted, (k,), have no residual.
+    """
+    zeta, white = problem.split(theta)
+    lifted = noise_of_combinations(problem, basis)
+
+    def loss(zeta):
+        reference = problem.log_reference_of_unknowns(zeta, white) - 0.5 * zeta @ zeta
+        every = problem.noise.loglikelihood(predicted, zeta, problem.observed)
+        return lifted.loglikelihood(combined, zeta, combined) - every - reference
+
+    zeta = minimise(loss, zeta)
+    return zeta, *jnp.linalg.eigh(jax.hessian(loss)(zeta))
+
+
+@program
+def _start(problem: InverseProblem, number):
+    """The middle of the prior, (h + m,), or near the data from a draw with another number."""
+    drawn, _ = initial_point(problem, jax.random.key(number))
+    return jnp.where(number == 0, 0.0, drawn[: problem.num_unknowns])
+
+
+@program
+def _mode(problem: InverseProblem, theta):
+    return find_mode(problem, *problem.split(theta))
+
+
+@program
+def _told(problem: InverseProblem, zeta, white):
+    """Residuals and scales of readings, (d,), and derivatives by w over these, (d, m).
+
+    So that the log density of a reading is -(residual - change / scale)^2 / 2 about, and exactly of
+    normal noise: of any other, the scale is that of its Fisher information.
+    """
+    predicted, by_white = problem.value_and_jacobian(white)
+    found = problem.noise.score_and_information(predicted, zeta, problem.observed)
+    score, scale = found[0], found[1] ** -0.5
+    return score * scale, scale, by_white / scale[:, None]
+
+
+@program
+def _predicted(problem: InverseProblem, theta):
+    return problem.predict(theta)
+
+
+@program
+def _pushed(problem: InverseProblem, white, directions):
+    """Readings, (d,), and their derivatives along directions, (n, m): (n, d)."""
+    predicted, push = jax.linearize(
+        lambda white: problem.model(problem.prior.transform(white)), white
+    )
+    return predicted, jax.lax.map(push, directions)

@@ -1,0 +1,398 @@
+"""Lifting some combinations of many readings, the rest in the density, in a reference that has it.
+
+Combinations z = A y of readings y, (d,), are lifted with normal noise.  What is left of the
+likelihood stays in the density,
+
+    log p(y | F, zeta) - log N(z | A F, zeta),
+
+so that the posterior is the same for any A and any noise of the readings; only steps depend on
+them.  A = Q^T / w with orthonormal columns Q, (d, k), and weights w with which normal noise tells
+as much as theirs.  Where theirs is normal, y = F + s w eta, combinations have the noise that they
+are lifted with, and what is left is independent of it.
+
+The variables of the field are v with w = m + L v, and likewise those of the noise's parameters, so
+that a normal approximation of what is left is standard normal in them.  The posterior is the same
+for any m and L as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from invlift.noise import Noise
+from invlift.problems.laplace_approximation import LaplaceApproximation, laplace_approximation
+from invlift.problems.problem import InverseProblem
+from invlift.programs.compilation import program
+from invlift.programs.pytrees import Module
+from invlift.unknowns.priors.base import Prior, Tangent
+
+#: Standard deviations of the noise's reference that a start may be off.
+FARTHEST = 5.0
+
+
+class Reference(Module):
+    """What the variables of a problem's unknowns have for a reference.
+
+    Attributes
+    ----------
+    of_noise : LaplaceApproximation
+        Of the noise's parameters zeta, (h,).
+    of_white : LaplaceApproximation
+        Of the prior's variables w, (m,).
+    """
+
+    of_noise: LaplaceApproximation
+    of_white: LaplaceApproximation
+
+    def colour(self, theta: jax.Array) -> jax.Array:
+        """Unknowns (zeta, w), (h + m,), of variables with these references, (h + m,)."""
+        return self._each("colour", theta)
+
+    def whiten(self, theta: jax.Array) -> jax.Array:
+        """The variables, (h + m,), of unknowns (zeta, w), (h + m,)."""
+        return self._each("whiten", theta)
+
+    def _each(self, name, theta):
+        zeta, white = jnp.split(theta, [self.of_noise.mode.shape[0]])
+        parts = getattr(self.of_noise, name)(zeta), getattr(self.of_white, name)(white)
+        return jnp.concatenate(parts)
+
+
+class Lift(Reference):
+    """What is lifted of a problem's readings, and what its variables have as their reference.
+
+    Attributes
+    ----------
+    basis : (d, k)
+        Q: orthonormal columns, each of readings of one scale.
+    """
+
+    basis: jax.Array
+
+
+class ReferencePrior(Prior):
+    """A prior in variables v with w = m + L v; their density is told by :class:`Referred`.
+
+    Attributes
+    ----------
+    prior : Prior
+        Of w.
+    reference : LaplaceApproximation
+        Normal with mean m and covariance L L^T.
+    """
+
+    prior: Prior
+    reference: LaplaceApproximation
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the prior is."""
+        return self.prior.is_affine
+
+    @property
+    def num_white(self) -> int:
+        """Number m of variables."""
+        return self.prior.num_white
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """Coefficients, (N,), for v of (m,)."""
+        return self.prior.transform(self.reference.colour(white))
+
+    def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
+        """As :meth:`Prior.linearise`."""
+        value, tangent = self.prior.linearise(self.reference.colour(white))
+        return value, _Through(self.reference, tangent)
+
+
+class _Through(NamedTuple):
+    """Derivatives by v from those by w."""
+
+    reference: LaplaceApproximation
+    tangent: Tangent
+
+    def push(self, directions):
+        return self.tangent.push(self.reference.scaled(directions))
+
+    def pull(self, values):
+        return self.reference.scaled(self.tangent.pull(values))
+
+    def curvature(self, direction):
+        return self.tangent.curvature(self.reference.scaled(direction))
+
+    def pull_back(self, weights, directions, pushed):
+        inside = self.reference.scaled(directions)
+        return self.reference.scaled(self.tangent.pull_back(weights, inside, pushed))
+
+
+class ReferenceNoise(Noise):
+    """Noise in variables xi with zeta = m + L xi, as :class:`ReferencePrior` is a prior.
+
+    Attributes
+    ----------
+    noise : Noise
+        Of zeta.
+    reference : LaplaceApproximation
+    """
+
+    noise: Noise
+    reference: LaplaceApproximation
+
+    def transform(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.transform(eta, *shape)
+
+    def inverse_transform(self, value: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.inverse_transform(value, *shape)
+
+    def log_ratio(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.log_ratio(eta, *shape)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number h of unknowns."""
+        return self.noise.num_parameters
+
+    def _values(self, zeta):
+        return self.noise._values(self.reference.colour(zeta))
+
+
+class CombinedNoise(Noise):
+    """Normal noise of combinations of readings over weights, in place of theirs.
+
+    Attributes
+    ----------
+    noise : Noise
+        Of the d readings.
+    rows : (k,) int
+        A reading of each combination, which has its scale.
+    """
+
+    noise: Noise
+    rows: jax.Array
+
+    @property
+    def num_parameters(self) -> int:
+        """Number h of unknowns."""
+        return self.noise.num_parameters
+
+    def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
+        """As of the readings."""
+        return self.noise.log_reference_of_parameters(zeta)
+
+    def _values(self, zeta):
+        sigma = self.noise.sigma(zeta) if self.noise.scale.num_parameters else jnp.ones(())
+        return (sigma[self.rows] if jnp.ndim(sigma) else sigma), ()
+
+
+class Referred(InverseProblem):
+    """A problem whose unknowns have another reference.  Build it with :func:`referred`.
+
+    Attributes
+    ----------
+    asked : InverseProblem
+    reference : Reference
+    """
+
+    asked: InverseProblem = field(kw_only=True)
+    reference: Reference = field(kw_only=True)
+
+    @property
+    def whole(self) -> InverseProblem:
+        """The problem in its own unknowns."""
+        return self.asked.whole
+
+    @property
+    def searched(self) -> InverseProblem:
+        """The same."""
+        return self.asked
+
+    def to_whole(self, theta: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.to_whole`."""
+        return self.reference.colour(theta)
+
+    def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.readings_of_whole`."""
+        return self.asked.readings_of_whole(predicted)
+
+    def from_whole(self, lifted: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.from_whole`."""
+        theta = self.reference.whiten(lifted[: self.num_unknowns])
+        zeta, _ = self.split(theta)
+        eta = self.noise.invert(self.predict(theta), zeta, self.observed)
+        return jnp.concatenate([theta, eta])
+
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the references' volume."""
+        own, reference = self.reference.colour(jnp.concatenate([zeta, white])), self.reference
+        ratio = reference.of_noise.log_ratio(zeta) + reference.of_white.log_ratio(white)
+        return self.asked.log_reference_of_unknowns(*self.split(own)) + ratio
+
+
+class PartlyLiftedProblem(Referred):
+    """Combinations of a problem's readings, with the rest as a factor of the density.
+
+    Build it with :func:`partly_lifted_problem`.
+
+    Attributes
+    ----------
+    matrix : (k, d)
+        A.
+    condensed : InverseProblem
+        With which starts are looked for: the problem itself, or one of fewer numbers.
+    """
+
+    has_factor: ClassVar[bool] = True
+
+    matrix: jax.Array = field(kw_only=True)
+    condensed: InverseProblem = field(kw_only=True)
+
+    @property
+    def searched(self) -> InverseProblem:
+        """The condensed problem."""
+        return self.condensed
+
+    def from_whole(self, lifted: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.from_whole`, with noise that what is not lifted allows.
+
+        Where chains start, that of a draw from the prior is many standard deviations off.
+        """
+        h = self.noise.num_parameters
+        xi = self.reference.of_noise.whiten(lifted[:h])
+        near = self.reference.of_noise.colour(jnp.clip(xi, -FARTHEST, FARTHEST))
+        return super().from_whole(jnp.concatenate([near, lifted[h:]]))
+
+    def log_density_of_rest(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
+        """Log density of what is not lifted, (), from all predicted readings, (d,)."""
+        asked, own = self.asked, self.reference.of_noise.colour(zeta)
+        every = asked.noise.loglikelihood(readings, own, asked.observed)
+        return every - self.noise.loglikelihood(self.matrix @ readings, zeta, self.observed)
+
+    def log_factor(self, theta: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_factor`."""
+        zeta, white = self.split(theta)
+        _, expansion = self.model.expand(self.prior.transform(white))
+        return self.log_density_of_rest(self.model.readings_at(expansion), zeta)
+
+
+def referred(problem: InverseProblem, reference: Reference) -> Referred:
+    """The same posterior in variables with a reference."""
+    return Referred(
+        problem.model,
+        ReferencePrior(problem.prior, reference.of_white),
+        ReferenceNoise(problem.noise.scale, problem.noise, reference.of_noise),
+        problem.observed,
+        asked=problem,
+        reference=reference,
+    )
+
+
+def laplace_referred(problem: InverseProblem) -> Referred:
+    """The same posterior in variables in which its Laplace approximation is standard normal.
+
+    Raises
+    ------
+    InputError
+        As :func:`~invlift.problems.laplace_approximation.laplace_approximation`.
+    """
+    parts = laplace_approximation(problem).split(problem.noise.num_parameters)
+    return referred(problem, Reference(*parts))
+
+
+@program
+def weights_of(problem: InverseProblem) -> jax.Array:
+    """Standard deviations, (d,), of normal noise that tells as much as a problem's.
+
+    Where the scale is unknown they are over it.
+    """
+    noise, zeta = problem.noise, jnp.zeros(problem.noise.num_parameters)
+    _, information = noise.score_and_information(problem.observed, zeta, problem.observed)
+    sigma = noise.sigma(zeta) if noise.scale.num_parameters else 1.0
+    return information**-0.5 / sigma
+
+
+def noise_of_combinations(problem: InverseProblem, basis: jax.Array) -> CombinedNoise:
+    """What combinations, (k,), of a problem's readings over their weights are lifted with."""
+    rows = jnp.argmax(jnp.abs(basis), axis=0)
+    return CombinedNoise(problem.noise.scale, problem.noise, rows)
+
+
+def partly_lifted_problem(
+    problem: InverseProblem, lift: Lift, condensed: InverseProblem | None = None
+) -> PartlyLiftedProblem:
+    """The same posterior with some combinations alone as readings.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    lift : Lift
+    condensed : InverseProblem
+        With which starts are looked for; the problem itself if left out.
+    """
+    matrix = lift.basis.T / weights_of(problem)
+    noise = noise_of_combinations(problem, lift.basis)
+    return PartlyLiftedProblem(
+        problem.model.combined(matrix),
+        ReferencePrior(problem.prior, lift.of_white),
+        ReferenceNoise(noise.scale, noise, lift.of_noise),
+        matrix @ problem.observed,
+        asked=problem,
+        reference=lift,
+        matrix=matrix,
+        condensed=problem if condensed is None else condensed,
+    )
+
+
+class CondensedProblem(InverseProblem):
+    """Combinations that nearly stand for all readings: for modes, and for where chains start.
+
+    Build it with :func:`condensed_problem`.
+
+    Attributes
+    ----------
+    asked : InverseProblem
+        With d readings.
+    nearest : (d,)
+        Noise-free readings that differ from them by what is left of them, whatever the unknowns.
+    """
+
+    asked: InverseProblem = field(kw_only=True)
+    nearest: jax.Array = field(kw_only=True)
+
+    @property
+    def whole(self) -> InverseProblem:
+        """The problem of the readings as they are."""
+        return self.asked.whole
+
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the density of what is left."""
+        every = self.asked.noise.loglikelihood(self.nearest, zeta, self.asked.observed)
+        rest = every - self.noise.loglikelihood(self.observed, zeta, self.observed)
+        return super().log_reference_of_unknowns(zeta, white) + rest
+
+
+def condensed_problem(
+    problem: InverseProblem, basis: jax.Array, predicted: jax.Array
+) -> CondensedProblem:
+    """A problem of combinations whose posterior is nearly the same, with few readings.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    basis : (d, p)
+        Q: orthonormal columns, each of readings of one scale, that span nearly all that the prior
+        can change of readings over weights.
+    predicted : (d,)
+        Noise-free readings for some unknowns.
+    """
+    weights = weights_of(problem)
+    matrix, residual = basis.T / weights, (problem.observed - predicted) / weights
+    rest = residual - basis @ (residual @ basis)
+    model, observed = problem.model.combined(matrix), matrix @ problem.observed
+    noise, nearest = noise_of_combinations(problem, basis), problem.observed - rest * weights
+    return CondensedProblem(model, problem.prior, noise, observed, asked=problem, nearest=nearest)

@@ -1,0 +1,83 @@
+"""What an inverse problem is made of, in a few lines for people."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from invlift.models.base import ForwardModel
+from invlift.models.jax_function import JaxFunction
+from invlift.models.named_model import NamedModel
+from invlift.noise import Noise
+from invlift.noise.scales import KnownScale, Scale, ScalesOfGroups, UnknownScale
+from invlift.unknowns.distributions import Distribution
+from invlift.unknowns.distributions.of_numpyro import Coordinate, Exact
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.priors.named import NamedPrior
+
+
+def lines_of(
+    model: ForwardModel, prior: Prior, noise: Noise, observed: np.ndarray
+) -> list[tuple[str, str]]:
+    """What each part is called and what it is, in the order of reading.
+
+    Parameters
+    ----------
+    model : ForwardModel
+    prior : Prior
+    noise : Noise
+    observed : (d,)
+    """
+    fn = model.fn if isinstance(model, NamedModel | JaxFunction) else None
+    fn = getattr(fn, "__wrapped__", fn)
+    name = getattr(getattr(fn, "func", fn), "__name__", None)  # a partial has its function's
+    lines = [("model", name or type(model).__name__)]
+    if isinstance(prior, NamedPrior):
+        for (each, shape), unit in zip(prior.shapes, prior.units, strict=True):
+            size = f" of shape {shape}" if shape else ""
+            lines.append((each, f"{_brief(prior.parts[each])}{size} {unit}".rstrip()))
+    else:
+        lines.append(("prior", _brief(prior)))
+    if noise.is_exact:
+        lines.append(("noise", "none"))
+    else:
+        kind = type(noise).__name__
+        lines.append(("noise", f"{kind}, relative" if noise.relative else kind))
+        lines.append(("sigma", _scale(noise.scale)))
+        lines += [(each, _scale(getattr(noise, each))) for each in noise.shape_parameters]
+    lines.append(("readings", f"{observed.size}, {_range(observed)}"))
+    return lines
+
+
+def _scale(scale: Scale) -> str:
+    """A scale of noise, known or not."""
+    if isinstance(scale, KnownScale):
+        return _range(scale.known)
+    if isinstance(scale, UnknownScale):
+        one = _brief(scale.prior)
+        return one if scale.groups is None else f"{one}, {scale.num_parameters} of them"
+    if isinstance(scale, ScalesOfGroups):
+        parts = map(_scale, scale.parts)
+        if scale.group_names:
+            parts = map(" ".join, zip(scale.group_names, parts, strict=True))
+        return ", ".join(parts)
+    return type(scale).__name__
+
+
+def _brief(part: Distribution | Prior) -> str:
+    """A distribution with its parameters, or a prior with its size."""
+    if isinstance(part, Coordinate | Exact):
+        return type(part.given).__name__
+    if isinstance(part, Prior):
+        return f"{type(part).__name__} of {part.num_white} unknowns"
+    values = {each.name: np.asarray(getattr(part, each.name)) for each in fields(part)}
+    numbers = [f"{name}={_range(value)}" for name, value in values.items() if value.dtype == float]
+    return f"{type(part).__name__}({', '.join(numbers)})"
+
+
+def _range(values: Any) -> str:
+    """One number, or the least and the largest of several."""
+    low, high = np.min(values), np.max(values)
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"

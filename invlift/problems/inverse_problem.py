@@ -1,0 +1,395 @@
+"""Putting an inverse problem together of what a person gives, and the check that its parts fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, as_input_error, as_numbers, is_integer
+from invlift.lift.jacobians import Structure
+from invlift.models.base import ForwardModel
+from invlift.models.jax_function import JaxFunction
+from invlift.models.named_model import NamedModel, with_axes
+from invlift.models.named_readings import NamedReading, check_like, named_readings, of_frame
+from invlift.noise import Noise
+from invlift.noise.by_name import noise_by_name
+from invlift.noise.exact import exact_readings
+from invlift.problems.problem import ExactProblem, InverseProblem
+from invlift.programs.compilation import program
+from invlift.programs.precision import require_float64
+from invlift.unknowns.axes import check_names
+from invlift.unknowns.distributions import Distribution
+from invlift.unknowns.named import Unknown, named_prior
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.priors.named import NamedPrior
+from invlift.unknowns.priors.partly_known import partly_known
+from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+
+#: What an error names if the model gives no finite readings where it is looked at first.
+NOT_FINITE = "forward map at the prior mean"
+#: Draws of the prior that are looked at where the mean has none.
+NUM_DRAWS = 20
+#: Difference of two slopes, relative to slopes larger than 1, that is rounding.
+CLOSE = 1e-8
+
+
+def inverse_problem(
+    model: ForwardModel | Callable,
+    prior: Prior | Mapping[str, Unknown | Distribution | Prior],
+    noise: Noise | Distribution | float | np.ndarray | Mapping[str, Any] | None,
+    observed,
+    *,
+    axes: Mapping[str, Mapping[str, Sequence]] | None = None,
+    structure: Structure | None = None,
+) -> InverseProblem:
+    """Put an inverse problem together and check that its parts fit.
+
+    Parameters
+    ----------
+    model : ForwardModel or callable
+        Coefficients (N,), those of all unknowns one after the other, to observations (d,).  Or a
+        function of unknowns by name, in their own units: ``model(rate=..., start=...)``, made of
+        JAX operations, gives the observations, (d,) or a dict of arrays, or these and a dict of
+        further quantities to keep with the draws.
+    prior : Prior or mapping of str to Unknown, Distribution or Prior
+        Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
+        factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and
+        axes as ``Unknown(normal(80, 10), "degree C")``.
+    noise : Noise, Distribution, float, (d,) array, mapping of str to these, or None
+        See :mod:`invlift.noise`; or the standard deviation of a normal one, a number or
+        (d,), or its distribution, one scale for each name of the readings, or these by name.  None
+        for exact readings, the output of a generator, say: only constrained samplers draw from
+        these (Graham & Storkey 2017).
+    observed : (d,) array, or mapping of str to array
+        Measured values, real numbers. By name for a function that gives observations by name:
+        arrays, or xarray's, whose coordinates name each observation, or the columns of a data
+        frame. One follows the other in what is of all d, such as a scale of the noise for each.
+    axes : mapping of str to mapping of str to sequence, optional
+        Of a function of unknowns: for each axis of a quantity that it gives, its name and the
+        coordinates along it, ``{"path": {"year": range(1900, 1921)}}``.
+    structure : Structure, optional
+        Of exact readings: which of the last inputs enter which reading, in the order of the
+        unknowns; those before may enter all.  ``Diagonal()`` where each reading has an input of its
+        own, ``Triangular()`` where it also depends on those of the readings before (the same,
+        appendix C), or another of :mod:`invlift.lift.jacobians`.  Without one all is dense.
+
+    Raises
+    ------
+    InputError
+        If shapes or names do not match, a value is no finite number, JAX is not in double
+        precision, or the forward map is not finite at the prior mean or cannot be differentiated;
+        if there are not more unknowns than exact readings, or a derivative outside the structure is
+        not zero.
+    """
+    axes, prior = dict(axes or {}), _prior(prior, model)
+    has_names = isinstance(prior, NamedPrior) and not isinstance(model, ForwardModel)
+    given = dict(observed.items()) if hasattr(observed, "items") else {}
+    noise = dict(noise.items()) if hasattr(noise, "columns") else noise  # a data frame
+    observed, readings = _observed(observed, axes, has_names=has_names)
+    if has_names:
+        model = NamedModel(model, prior.shapes, readings)
+    if not isinstance(model, ForwardModel):
+        expected = "a ForwardModel, as the prior is one of all coefficients"
+        remedy = 'name what is unknown, {"x": prior} say, or take jax_problem'
+        raise InputError("argument model", expected, f"a {type(model).__name__}", remedy)
+    _check_fields(model, prior)
+    prior = _with_known(model, prior)
+    names = [each.name for each in readings] or ["readings"]
+    ends = np.cumsum([len(each.labels) for each in readings])[:-1]
+    by_name = dict(zip(names, np.split(observed, ends), strict=True))
+    for each in readings:
+        own = noise.get(each.name) if isinstance(noise, Mapping) else noise
+        check_like(f"noise {each.name}", own, each, given.get(each.name))
+    is_exact = noise is None
+    noise = exact_readings() if is_exact else noise_by_name(noise, by_name)
+    noise.check(observed)
+    problem = InverseProblem(model, prior, noise, jax.device_put(np.array(observed)))
+    if is_exact:
+        problem = _exact_problem(problem, structure)
+    elif structure is not None:
+        remedy = "leave it out, or give noise None"
+        raise InputError("argument structure", "none where readings have noise", "one", remedy)
+    _check_prediction(problem)
+    if structure is not None:
+        _check_structure(problem)
+    if not has_names:
+        return problem
+    _check_order(prior, readings)
+    kept = {name: own for name, own in axes.items() if name not in names}
+    problem = replace(problem, model=with_axes(model, prior, kept)) if kept else problem
+    every = [
+        *prior.axes,
+        *(each.axes for each in readings),
+        *(own for _, own in problem.model.kept_axes),
+    ]
+    check_names(problem.shapes_of_draws(), {axis for each in every for axis, _ in each})
+    return problem
+
+
+def _prior(prior: Any, model: Any) -> Prior:
+    """The prior of all coefficients: with those that the model brings, and of unknowns by name."""
+    if isinstance(prior, Prior) and (further := getattr(model, "further", None)):
+        name = model.coefficients_name
+        prior = replace(named_prior({name: prior, **further}), main=name)
+    prior = named_prior(prior) if isinstance(prior, Mapping) else prior
+    if not isinstance(prior, Prior):
+        raise InputError(
+            "argument prior",
+            "a Prior of invlift or a subclass of it, or distributions of unknowns by name",
+            f"{prior!r}"[:80],
+            'give {"rate": lognormal(median=1e-3, factor=2)}, say',
+        )
+    return prior
+
+
+def _observed(
+    observed: Any, axes: Mapping, *, has_names: bool
+) -> tuple[np.ndarray, tuple[NamedReading, ...]]:
+    """All readings as one vector, (d,), and what they are where they have names."""
+    if hasattr(observed, "columns"):  # a data frame
+        observed = of_frame(observed)
+    if not has_names and (axes or isinstance(observed, Mapping)):
+        raise InputError(
+            "argument axes" if axes else "argument observed",
+            "none for a model without named unknowns" if axes else "an array (d,)",
+            ", ".join(map(str, axes or observed)),
+            "give a function of unknowns by name, and their distributions",
+        )
+    require_float64()
+    readings = ()
+    if isinstance(observed, Mapping):
+        observed, readings = named_readings(observed, axes)
+    observed = as_numbers("argument observed", observed, "an array of numbers")
+    expected, remedy = "one finite value per observation", "remove or correct the observation"
+    if observed.ndim != 1 or observed.size == 0:
+        raise InputError("argument observed", expected, f"shape {observed.shape}", remedy)
+    bad = np.flatnonzero(~np.isfinite(observed))
+    if bad.size:
+        found = f"{observed[bad[0]]} at index {bad[0]}"
+        raise InputError("argument observed", expected, found, remedy)
+    return observed, readings
+
+
+def _exact_problem(problem: InverseProblem, structure: Any) -> ExactProblem:
+    """The same with exact readings, of which there must be fewer than unknowns."""
+    if structure is not None and not isinstance(structure, Structure):
+        expected = "one of invlift.lift.jacobians, Diagonal() say"
+        raise InputError("argument structure", expected, f"{structure!r}"[:80], "give one")
+    size, num_readings = problem.num_unknowns, problem.num_observations
+    own = num_readings if structure is None else structure.num_variables(num_readings)
+    for where, least in (("observed", num_readings + 1), ("structure", own)):
+        if size < least:
+            expected = f"at least {least} unknown numbers for {num_readings} exact readings"
+            raise InputError(
+                f"argument {where}", expected, f"{size}", "give fewer readings, or noise"
+            )
+    parts = problem.model, problem.prior, problem.noise, problem.observed
+    return ExactProblem(*parts, structure=structure)
+
+
+def _check_structure(problem: ExactProblem) -> None:
+    """Check that derivatives outside the structure are zero, in a direction near the prior mean."""
+    rng = np.random.default_rng(0)
+    at, along = rng.standard_normal((2, problem.num_unknowns))
+    expected = f"a structure of {problem.num_observations} readings"
+    with as_input_error("argument structure", expected, "choose another"):
+        found, expected = map(np.asarray, _slopes(problem, 0.1 * at, along))
+    wrong = np.flatnonzero(np.abs(found - expected) > CLOSE * (1.0 + np.abs(expected)))
+    if wrong.size:
+        raise InputError(
+            "argument structure",
+            f"readings of which no derivative is outside {problem.structure}",
+            f"{wrong.size} of {expected.size} that have one, reading {wrong[0]} the first of them",
+            "choose another, and give the inputs that it is about last, in the readings' order",
+        )
+
+
+@program
+def _slopes(problem: ExactProblem, position, direction):
+    """Of the readings along a direction, by the structure and without it, (d,) each."""
+    target = problem.lifted()
+    _, jacobian = target.linearise(position)
+    return jacobian.apply(direction), jax.jvp(problem.predict, (position,), (direction,))[1]
+
+
+def _check_order(prior: NamedPrior, readings: Sequence[NamedReading]) -> None:
+    """Refuse an axis of readings with the coordinates of an unknown's in another order."""
+    pairs = zip(prior.shapes, prior.axes, strict=True)
+    known = [(name, axis, at) for (name, _), own in pairs for axis, at in own]
+    read = [(each.name, axis, at) for each in readings for axis, at in each.axes]
+    for reading, axis, labels in read:
+        for name, other, at in known:
+            is_same_set = axis == other and sorted(map(str, at)) == sorted(map(str, labels))
+            if is_same_set and at != labels:
+                expected = f"coordinates along {axis} in the order of the unknown {name}"
+                found, remedy = "another order", "give both in one order, or axes of two names"
+                raise InputError(f"argument observed, {reading}", expected, found, remedy)
+
+
+def _check_fields(model: ForwardModel, prior: Prior) -> None:
+    """Check that fields of the prior are where the model has the coefficients of fields.
+
+    Raises
+    ------
+    InputError
+        If they are not, as after another order of the unknowns or on another mesh.
+    """
+    places = {each.first: each.points for each in model.fields or ()}
+    parts = [(0, prior)]
+    if isinstance(prior, NamedPrior):
+        parts = [(first, prior.parts[name]) for name, first in prior.firsts.items()]
+    for first, part in parts:
+        mesh, location = getattr(part, "mesh", None), getattr(part, "location", None)
+        if mesh is None or location not in ("nodes", "cells") or not places:
+            continue
+        if first not in places:
+            expected = f"a field whose coefficients begin at {', '.join(map(str, places))}"
+            remedy = "give the unknowns in the order of the model's coefficients"
+            raise InputError("argument prior", expected, f"one that begins at {first}", remedy)
+        own, theirs = mesh.places_of(location), places[first]
+        size = np.ptp(theirs, axis=0).max()
+        if own.shape != theirs.shape or not np.abs(own - theirs).max() <= 1e-9 * size:
+            expected = f"a field on the model's mesh, of {len(theirs)} coefficients in its order"
+            found = f"one of {len(own)} on another mesh" if len(own) != len(theirs) else "another"
+            remedy = "make prior and model of one mesh, with one location"
+            raise InputError("argument prior", expected, found, remedy)
+
+
+def _with_known(model: ForwardModel, prior: Prior) -> Prior:
+    """The prior of fields with the values that the model has in the place of coefficients."""
+    known = {each.first: each.known for each in model.fields or () if each.known is not None}
+    if not known:
+        return prior
+    if not isinstance(prior, NamedPrior):
+        return partly_known(prior, known[0]) if 0 in known else prior
+    parts = dict(prior.parts)
+    for name, first in prior.firsts.items():
+        if first in known and isinstance(parts[name], Prior):
+            parts[name] = partly_known(parts[name], known[first])
+    return replace(prior, parts=parts)
+
+
+def _check_prediction(problem: InverseProblem) -> None:
+    """Check that the model gives finite readings at the prior mean, and their derivatives.
+
+    Or at a draw: a model may have no value in the middle of a wide prior.
+    """
+    expected, remedy = "a JAX function of the unknowns", "check its arguments and shapes"
+    with as_input_error("forward map", expected, remedy):
+        value = np.asarray(_predicted(problem, np.zeros(problem.prior.num_white)))
+    rng = np.random.default_rng(0)
+    for _ in range(NUM_DRAWS):
+        if np.isfinite(value).all():
+            return
+        found = value[~np.isfinite(value)][0]
+        value = np.asarray(_predicted(problem, problem.prior.sample(rng)))
+    remedy = "check the function or the prior"
+    raise InputError(
+        NOT_FINITE, f"finite observations there or at one of {NUM_DRAWS} draws", f"{found}", remedy
+    )
+
+
+@program
+def _predicted(problem: InverseProblem, white):
+    """Readings at w (m,), through all that evaluates them; what they must be is checked here.
+
+    In a compiled function, and so once for problems of the same structure and shapes.
+    """
+    value = problem.predict(jnp.concatenate([jnp.zeros(problem.noise.num_parameters), white]))
+    shape = problem.observed.shape
+    is_array = isinstance(value, jax.Array)
+    if not is_array or value.shape != shape or value.dtype != jnp.float64:
+        raise InputError(
+            "forward map",
+            f"{shape[0]} float64 observations",
+            f"{value.dtype} of shape {value.shape}" if is_array else type(value).__name__,
+            "return one float64 value per observation"
+            + (", or name the observed values as well" if isinstance(value, dict) else ""),
+        )
+    expected = "a JAX function with derivatives in forward and in reverse mode"
+    remedy = "see JAX's documentation of what the function is made of"
+    own_rules = _own_rules(problem)
+    if own_rules:
+        remedy += f"; {own_rules}, which it calls, may have no second derivative"
+    with as_input_error("forward map", expected, remedy):
+        jax.eval_shape(_differentiate, problem)
+        if own_rules:  # some of which can be traced, and not be compiled
+            shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), problem)
+            jax.jit(_differentiate).lower(shapes)
+    return value
+
+
+def _own_rules(problem: InverseProblem) -> str:
+    """Names of the functions with derivatives of their own that a user's function calls."""
+    if type(problem.model).linearise is not ForwardModel.linearise:
+        return ""
+    found = jax.make_jaxpr(lambda w: problem.model(problem.prior.transform(w)))
+    jaxpr = found(jnp.zeros(problem.prior.num_white)).jaxpr
+    return ", ".join(dict.fromkeys(_with_own_rules(jaxpr)))
+
+
+def _with_own_rules(jaxpr) -> Iterator[str]:
+    """Names of what has a rule for its derivatives; "a function" of what has none."""
+    for equation in jaxpr.eqns:
+        inner = list(_inner(equation))
+        if equation.primitive.name.startswith(("custom_jvp", "custom_vjp")):
+            names = (each.params.get("name") for part in inner for each in part.eqns)
+            yield next(filter(None, names), "a function")
+        for part in inner:
+            yield from _with_own_rules(part)
+
+
+def _inner(equation) -> Iterator:
+    """The operations within one."""
+    for part in jax.tree.leaves(equation.params, is_leaf=lambda x: hasattr(x, "eqns")):
+        part = getattr(part, "jaxpr", part)
+        if hasattr(part, "eqns"):
+            yield part
+
+
+def _differentiate(problem: InverseProblem):
+    """All the derivatives that samplers take, to see whether they exist."""
+    mean = problem.prior.transform(jnp.zeros(problem.prior.num_white))
+    (_, jacobian), expansion = problem.model.linearise(mean)
+    _, pushed = problem.model.push_forward(expansion, jacobian.T)
+    gradient = problem.model.pull_back(expansion, pushed, lambda columns: columns)
+    jax.vjp(problem.model, mean)[1](problem.observed)
+    _, expansion = problem.model.expand(mean)
+    first = problem.model.derivative(expansion, gradient)
+    return first, problem.model.higher_derivative(expansion, (gradient,))[0]
+
+
+def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()) -> InverseProblem:
+    """Inverse problem of a user's own JAX function with standard normal parameters.
+
+    Parameters
+    ----------
+    fn : callable
+        ``fn(theta, *arguments)``, (num_parameters,) to (d,); maps standard normal theta to the
+        model's own parameters itself.
+    num_parameters : int
+        Number of parameters, at least 1.
+    noise : Noise
+    observed : (d,) array
+    arguments : tuple
+        Further arguments of ``fn``.
+
+    Raises
+    ------
+    InputError
+        As :func:`inverse_problem`.
+    """
+    if not is_integer(num_parameters) or num_parameters < 1:
+        raise InputError(
+            "argument num_parameters",
+            "an integer of at least 1",
+            f"{num_parameters!r}",
+            "give the length of theta",
+        )
+    prior = StandardNormalPrior(jax.device_put(np.zeros(num_parameters)))
+    return inverse_problem(JaxFunction(fn, tuple(arguments)), prior, noise, observed)

@@ -1,0 +1,291 @@
+"""The Laplace approximation of a posterior: a normal distribution with a low-rank covariance.
+
+In whitened coordinates the prior is standard normal, and d readings change its covariance in at
+most d directions (Bui-Thanh, Ghattas, Martin & Stadler 2013, section 5).  The noise's parameters
+are set where the data are most probable after the field has been integrated out: with many more
+unknowns than readings the mode of both together is at noise of almost no size.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.lift.jacobians import BorderedJacobian
+from invlift.lift.jacobians.diagonal import DiagonalJacobian
+from invlift.problems.problem import InverseProblem
+from invlift.problems.starts import ENOUGH, MAX_ITERATIONS, fit
+from invlift.programs.compilation import program
+from invlift.programs.pytrees import Module
+
+#: Rounds of fitting the field at the noise's parameters, and these to the linearised model: for
+#: starts, and for an approximation, whose steps go on until the next gains next to nothing.
+NUM_ROUNDS, MANY_ROUNDS, LAST_GAIN = 4, 12, 1e-12
+#: Gradient of minus the log density of the field from which on its mode is not reached.
+MAX_GRADIENT = 0.01
+logger = logging.getLogger(__name__)
+
+#: Most of Newton's steps to a minimum over the noise's parameters, their largest length in standard
+#: normal coordinates, the least share of one that is tried, and the gain that is negligible.
+NUM_STEPS, LONGEST, LEAST_SHARE, LEAST_GAIN = 12, 3.0, 2e-3, 1e-4
+#: Least precision of a parameter of the noise: its evidence may be flat, or have no maximum.
+LEAST_PRECISION = 0.1
+
+
+class LaplaceApproximation(Module):
+    """A normal distribution of theta = (zeta, w), (h + m,), with precision I + V (p - I) V^T.
+
+    Attributes
+    ----------
+    mode : (h + m,)
+    directions : (h + m, r)
+        V, orthonormal columns: eigenvectors of the precision, h of the noise's parameters and at
+        most d of the field's.
+    precisions : (r,)
+        Their eigenvalues p, positive; all others are 1, as in the prior.
+    """
+
+    mode: jax.Array
+    directions: jax.Array
+    precisions: jax.Array
+
+    def split(self, num: int) -> tuple[LaplaceApproximation, LaplaceApproximation]:
+        """Those of the first ``num`` = h numbers and of the others, which are independent of them
+        and have the directions after the first h.
+        """
+        first = self.mode[:num], self.directions[:num, :num], self.precisions[:num]
+        rest = self.mode[num:], self.directions[num:, num:], self.precisions[num:]
+        return LaplaceApproximation(*first), LaplaceApproximation(*rest)
+
+    def colour(self, white: jax.Array) -> jax.Array:
+        """Theta, (h + m,), of a standard normal vector, (h + m,)."""
+        return self.mode + self.scaled(white)
+
+    def whiten(self, theta: jax.Array) -> jax.Array:
+        """The standard normal vector, (h + m,), that :meth:`colour` makes theta of."""
+        return self._times(theta - self.mode, self.precisions**0.5)
+
+    def scaled(self, vectors: jax.Array) -> jax.Array:
+        """L v, (h + m,) or (h + m, k), for vectors v or columns; L is symmetric."""
+        return self._times(vectors, self.precisions**-0.5)
+
+    def log_ratio(self, white: jax.Array) -> jax.Array:
+        """Log density of a standard normal theta by that of ``white``, (h + m,), ().
+
+        That is log |det L| + |v|^2/2 - |m + L v|^2/2.
+        """
+        theta = self.colour(white)
+        return 0.5 * (white @ white - theta @ theta - jnp.sum(jnp.log(self.precisions)))
+
+    def _times(self, vectors, factors):
+        along = self.directions.T @ vectors
+        return vectors + self.directions @ ((factors - 1.0) * along.T).T
+
+
+def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
+    """Approximate the posterior by a normal distribution where it is most probable.
+
+    The field is found by damped Gauss-Newton steps, the noise's parameters from the model
+    linearised there, in turns.  Field and noise are taken as independent.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+
+    Returns
+    -------
+    LaplaceApproximation
+
+    Raises
+    ------
+    InputError
+        If the forward map is not finite on the way.
+    """
+    found, gradient = _approximate(problem)
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found)):
+        raise InputError(
+            "Laplace approximation",
+            "a forward map that is finite around its most probable field",
+            "values that are not finite",
+            'check the model and the prior (a smaller std), or take another method, "chmc" say',
+        )
+    if gradient > MAX_GRADIENT:
+        logger.warning(
+            f"the Laplace approximation is not at the mode: {MAX_ITERATIONS} steps end where the "
+            f"log density has a gradient of {float(gradient):.2g}; take another method, or starts "
+            "from the prior"
+        )
+    return found
+
+
+class Mode(NamedTuple):
+    """A mode of the posterior, of the noise's parameters with the field integrated out.
+
+    Attributes
+    ----------
+    zeta : (h,)
+    white : (m,)
+        The most probable field at these.
+    eta : (d,)
+        The noise variables that explain the data there.
+    by_white : (d, m)
+        Their derivatives by w.
+    curvatures : (h,)
+        Eigenvalues of the Hessian of minus the log density of zeta, at least LEAST_PRECISION.
+    directions : (h, h)
+        Its eigenvectors.
+    log_mass : ()
+        Log of the posterior probability around it, by Laplace's method, but for a constant that all
+        modes of a problem share.
+    """
+
+    zeta: jax.Array
+    white: jax.Array
+    eta: jax.Array
+    by_white: jax.Array
+    curvatures: jax.Array
+    directions: jax.Array
+    log_mass: jax.Array
+
+
+def find_mode(
+    problem: InverseProblem,
+    zeta: jax.Array,
+    white: jax.Array,
+    *,
+    num_rounds: int = NUM_ROUNDS,
+    gain: float = ENOUGH,
+) -> Mode:
+    """The mode near theta = (zeta, w): a search for it starts there.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    zeta : (h,)
+    white : (m,)
+    num_rounds : int
+        How often the noise's parameters are fitted, if it has any.
+    gain : float
+        See :func:`~invlift.problems.starts.fit`.
+    """
+    has_parameters = problem.noise.num_parameters > 0
+    zero_white, zero_eta = jnp.zeros_like(white), jnp.zeros(problem.num_observations)
+
+    def improve(mode, _):
+        zeta, white, *_ = mode
+        linear = fit(problem, zeta, zero_white, zero_eta, white, gain)
+        if has_parameters:
+            zeta = _fitted(_marginal_loss(problem, *linear), zeta)
+        return (zeta, *linear), None
+
+    unknown = zeta, white, zero_eta, jnp.zeros((zero_eta.size, white.size))
+    mode, _ = jax.lax.scan(improve, unknown, length=num_rounds if has_parameters else 1)
+    zeta, white, predicted, by_white = mode
+    parts = _marginal_loss(problem, white, predicted, by_white)
+    curvatures, directions = jnp.zeros(0), jnp.zeros((0, 0))
+    if has_parameters:
+        curvatures, directions = jnp.linalg.eigh(jax.hessian(lambda z: sum(parts(z)))(zeta))
+    curvatures = jnp.maximum(curvatures, LEAST_PRECISION)
+    eta, slope = problem.noise_variables(predicted, zeta)
+    # The misfit as it is at w.  Where readings move by 1e8 standard deviations that of the
+    # linearised model has no digits left, and below zero would outweigh all other modes.
+    misfit = 0.5 * (white @ white + eta @ eta)
+    log_mass = -misfit - parts(zeta)[1] - 0.5 * jnp.sum(jnp.log(curvatures))
+    return Mode(zeta, white, eta, slope[:, None] * by_white, curvatures, directions, log_mass)
+
+
+def find_noise(problem: InverseProblem, white: jax.Array) -> jax.Array:
+    """The most probable noise parameters, (h,), of the model linearised at w (m,)."""
+    parts = _marginal_loss(problem, white, *problem.value_and_jacobian(white))
+    return _fitted(parts, jnp.zeros(problem.noise.num_parameters))
+
+
+def _fitted(parts: Callable, zeta: jax.Array) -> jax.Array:
+    """Where the sum of the parts of a loss is smallest, (h,), from a start."""
+    return minimise(lambda zeta: sum(parts(zeta)), zeta)
+
+
+def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Callable:
+    """Minus the log posterior density of zeta, (h,), the field integrated out, in two parts.
+
+    The misfit, and all else: the sum counts.  Of the model linearised at w (m,), with readings (d,)
+    and their derivatives (d, m) there.
+    """
+    product, along = by_white @ by_white.T, by_white @ white
+
+    def parts(zeta):
+        eta, slope = problem.noise_variables(predicted, zeta)
+        sigma = 1.0 / slope  # in units of the observations
+        gram = BorderedJacobian((by_white.T,), DiagonalJacobian(sigma)).inner(product=product)
+        residual = sigma * eta - along
+        reference = problem.log_reference_of_unknowns(zeta, white) - 0.5 * zeta @ zeta
+        return 0.5 * residual @ gram.solve(residual), 0.5 * gram.log_determinant() - reference
+
+    return parts
+
+
+@program
+def _approximate(problem: InverseProblem) -> tuple[LaplaceApproximation, jax.Array]:
+    """The approximation, and the norm of the gradient by w that is left at its mode."""
+    num_parameters, num_white = problem.noise.num_parameters, problem.prior.num_white
+    zeta, white = jnp.zeros(num_parameters), jnp.zeros(num_white)
+    mode = find_mode(problem, zeta, white, num_rounds=MANY_ROUNDS, gain=LAST_GAIN)
+    gradient = jnp.linalg.norm(mode.white + mode.eta @ mode.by_white)
+    _, values, along = jnp.linalg.svd(mode.by_white, full_matrices=False)
+    rank = values.shape[0]
+    directions = jnp.block(
+        [
+            [mode.directions, jnp.zeros((num_parameters, rank))],
+            [jnp.zeros((num_white, num_parameters)), along.T],
+        ]
+    )
+    precisions = jnp.concatenate([mode.curvatures, 1.0 + values**2])
+    theta = jnp.concatenate([mode.zeta, mode.white])
+    return LaplaceApproximation(theta, directions, precisions), gradient
+
+
+def minimise(loss: Callable, start: jax.Array) -> jax.Array:
+    """A minimum of a function of few variables, (h,), by Newton's method with steps halved.
+
+    Where the function is not convex its curvatures count by their size.
+    """
+
+    def slopes(value):
+        gradient = jax.grad(loss)(value)
+        return gradient, gradient
+
+    def newton_step(value):
+        hessian, gradient = jax.jacfwd(slopes, has_aux=True)(value)
+        curvatures, vectors = jnp.linalg.eigh(hessian)
+        step = -vectors @ ((gradient @ vectors) / jnp.maximum(jnp.abs(curvatures), LEAST_PRECISION))
+        return step * jnp.minimum(1.0, LONGEST / jnp.maximum(jnp.linalg.norm(step), 1e-300))
+
+    def improve(search):
+        value, before, _, count = search
+        step = newton_step(value)
+
+        def halve(tried):
+            share = 0.5 * tried[0]
+            return share, loss(value + share * step)
+
+        def is_no_help(tried):
+            share, after = tried
+            return ~(after < before) & (share > LEAST_SHARE)
+
+        share, after = jax.lax.while_loop(is_no_help, halve, (2.0, jnp.inf))
+        is_better = after < before
+        value = jnp.where(is_better, value + share * step, value)
+        after = jnp.where(is_better, after, before)
+        return value, after, before - after < LEAST_GAIN, count + 1
+
+    def is_running(search):
+        *_, is_done, count = search
+        return ~is_done & (count < NUM_STEPS)
+
+    return jax.lax.while_loop(is_running, improve, (start, loss(start), False, 0))[0]

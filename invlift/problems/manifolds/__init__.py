@@ -1,0 +1,1 @@
+"""Problems on a manifold that a person gives."""

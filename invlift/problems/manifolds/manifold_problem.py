@@ -1,0 +1,155 @@
+"""Densities on manifolds of a user's own: unknowns by name, a constraint and a log density."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, as_input_error
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
+from invlift.problems.manifolds.manifolds import Manifold, as_manifold
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import PyTree
+from invlift.unknowns.axes import check_agreement, check_names, checked_axes, checked_unit
+from invlift.unknowns.named import Unknown, check_name
+
+
+def manifold_problem(
+    constraint: Callable | None,
+    logdensity: Callable,
+    unknowns: Mapping[str, Manifold | tuple[int, ...] | Unknown],
+    data: PyTree = None,
+    *,
+    derived: Callable | None = None,
+    metric: Callable | None = None,
+    start: Callable | None = None,
+) -> ManifoldProblem:
+    """A density on a manifold, to be sampled.
+
+    All functions are made of JAX operations, twice differentiable, and take the unknowns by name,
+    each in its shape, and ``data`` by that name if there are any: ``logdensity(U=..., s=...,
+    data=...)``.
+
+    Parameters
+    ----------
+    constraint : callable or None
+        An array that vanishes on the manifold, with gradients that are linearly independent there.
+        None if the unknowns' own manifolds are all.
+    logdensity : callable
+        The log density, (), up to a constant, with respect to the manifold's own measure: length,
+        area, volume.
+    unknowns : mapping of str to Manifold, tuple of int or Unknown
+        Each on a manifold, :func:`sphere` or :func:`stiefel`, or free, by its shape.  With unit and
+        axes as ``Unknown((3,), "m", {"axis": "xyz"})``.
+    data : pytree of arrays, optional
+        Other ones of the same shapes need no compilation.  Lists of numbers are arrays.
+    derived : callable, optional
+        Arrays by name that are kept of each draw beside the unknowns.
+    metric : callable, optional
+        Positive definite matrix (Q, Q), Q the number of entries of all unknowns, one unknown after
+        the other: for the kernel ``constrained-rmhmc`` with ``metric="own"`` (Brubaker, Salzmann &
+        Urtasun 2012).
+    start : callable, optional
+        Unknowns by name of a random key, ``start(rng_key, data=...)``, from which chains are moved
+        onto the manifold.  Without one these are random points on named manifolds, and standard
+        normal numbers in what is free.
+
+    Raises
+    ------
+    InputError
+        If a name or a shape does not fit, data are no numbers, a function cannot be evaluated and
+        differentiated, there is no constraint at all, or as many as unknown numbers.
+
+    Notes
+    -----
+    Constraint and unknowns should be of the order of one: how near the manifold draws must be is an
+    absolute number, as is the spread of the first moves.  ``starts`` of :func:`sample` takes other
+    starts than ``start``, one for each chain.
+    """
+    require_float64()
+    parts, units, axes = [], [], []
+    for name, given in unknowns.items():
+        check_name(name, ("data",))
+        given = given if isinstance(given, Unknown) else Unknown(given)
+        parts.append((name, as_manifold(f"unknown {name}", given.distribution)))
+        units.append(checked_unit(f"unknown {name}, unit", given.unit))
+        axes.append(checked_axes(f"unknown {name}", given.axes, parts[-1][1].shape))
+    if not parts:
+        raise InputError("unknowns", "at least one", "none", "name them with their shapes")
+    check_agreement((f"unknown {name}", own) for (name, _), own in zip(parts, axes, strict=True))
+    problem = ManifoldProblem(
+        tuple(parts), tuple(units), tuple(axes), _arrays_of(data),
+        logdensity, constraint, derived, metric, start,
+    )  # fmt: skip
+    _check_functions(problem)
+    return problem
+
+
+def _arrays_of(data: PyTree) -> PyTree:
+    """The data with arrays for lists of numbers."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(data, is_leaf=_is_list_of_numbers)
+    found = []
+    for path, value in paths:
+        found.append(np.asarray(value))
+        if found[-1].dtype.kind not in "biufc":
+            where = f"data{jax.tree_util.keystr(path)}"
+            raise InputError(where, "an array of numbers", f"{value!r}"[:80], "leave it out")
+    return jax.tree.unflatten(structure, found)
+
+
+def _is_list_of_numbers(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(each, int | float) or _is_list_of_numbers(each) for each in value)
+
+
+def _check_functions(problem: ManifoldProblem) -> None:
+    """See whether all can be evaluated and differentiated, without doing it."""
+    position = jax.ShapeDtypeStruct((problem.dimension,), jnp.float64)
+
+    def shapes(where, fn, derivatives=lambda fn: fn):
+        expected = "a JAX function of the unknowns by name"
+        with as_input_error(where, expected, "check its arguments and shapes"):
+            return jax.eval_shape(derivatives(lambda q, own: fn(own, q)), position, problem)
+
+    def expect(where, found, shape):
+        if jnp.shape(found) != shape or getattr(found, "dtype", None) != jnp.float64:
+            kind = getattr(found, "dtype", type(found).__name__)
+            raise InputError(
+                where, f"a float64 array of shape {shape}", f"{kind} of shape {jnp.shape(found)}",
+                "return that",
+            )  # fmt: skip
+
+    value = shapes("logdensity", lambda own, q: own.call(own.logdensity_fn, q))
+    expect("logdensity", value, ())
+    (num,) = shapes("constraint", lambda own, q: own.constraint(q)).shape
+    if not 0 < num < problem.dimension:
+        raise InputError(
+            "constraint", f"from 1 to {problem.dimension - 1} constraints", f"{num}",
+            "a density without constraints is for inverse_problem; one with as many as unknown "
+            "numbers leaves points",
+        )  # fmt: skip
+    if problem.metric_fn is not None:
+        expect("metric", shapes("metric", lambda own, q: own.metric(q)), 2 * position.shape)
+    if problem.derived_fn is not None:
+        derived = shapes("derived", lambda own, q: own.call(own.derived_fn, q))
+        if not isinstance(derived, dict):
+            raise InputError("derived", "a dict of arrays", type(derived).__name__, "return that")
+        for name in derived:
+            check_name(name, [each for each, _ in problem.parts])
+        check_names(derived, {axis for each in problem.axes for axis, _ in each})
+    if problem.start_fn is not None:
+        found = shapes("start", lambda own, q: own.start_fn(jax.random.key(0), **own._data))
+        expected = {name: (shape, jnp.float64) for name, shape in problem.shapes}
+        is_dict = isinstance(found, dict)
+        found = (
+            {name: (each.shape, each.dtype) for name, each in found.items()} if is_dict else None
+        )
+        if found != expected:
+            what = ", ".join(f"{name} {shape}" for name, shape in problem.shapes)
+            what, remedy = f"a dict of float64 arrays {what}", "return that"
+            raise InputError("start", what, f"{found}" if is_dict else "something else", remedy)
+    shapes("logdensity and constraint", lambda own, q: own.point(q))

@@ -1,0 +1,1 @@
+"""Problems that are written as NumPyro models."""

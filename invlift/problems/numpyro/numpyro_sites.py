@@ -1,0 +1,357 @@
+"""A NumPyro model as functions of standard normal variables: its sites, met one by one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpyro import handlers
+from numpyro.primitives import Messenger
+
+from invlift.errors import InputError
+from invlift.unknowns.axes import Axes
+from invlift.unknowns.distributions.base import log_normal
+from invlift.unknowns.distributions.of_numpyro import Coordinate
+from invlift.unknowns.distributions.scores import centre_of, log_rest_of, score_of
+from invlift.unknowns.distributions.whitening import coordinate_shape, exact_whitening, unwrapped
+
+#: What draws hold beside the sites.
+RESERVED = ("predicted", "noise_score")
+#: NumPyro keeps its handlers in one list for all threads, and programs are made side by side.
+ONE_AT_A_TIME = threading.RLock()
+
+
+class Site(NamedTuple):
+    """A site of a model.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        Name of its distribution.
+    shape : tuple of int
+        Of its value.
+    axes : Axes
+        Plates and other axes of the value, with numbers along them.
+    size : int
+        Number of standard normal variables of a latent site, or of scores of an observed one.
+    coordinate : pair of tuples of float, or None
+        Shift and scale of the variables of a latent site that is taken in a coordinate.
+    num_event : int
+        Number of last axes of an observed value that are of one event.
+    used : tuple of int or None
+        Events of an observed value that are not missing, in their flat order; None for all of them.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    axes: Axes
+    size: int
+    coordinate: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    num_event: int = 0
+    used: tuple[int, ...] | None = None
+
+    @property
+    def kept(self) -> tuple[tuple[int, ...], Axes]:
+        """Shape and axes of an observed value; of one with gaps, those of a list of its events."""
+        if self.used is None:
+            return self.shape, self.axes
+        first = len(self.shape) - self.num_event
+        events = ((f"{self.name}_used", self.used), *self.axes[first:])
+        return (len(self.used), *self.shape[first:]), events
+
+    def without_gaps(self, values: jax.Array) -> jax.Array:
+        """An observed value, or what is of its shape, of the shape that is kept."""
+        values = jnp.broadcast_to(values, self.shape)
+        if self.used is None:
+            return values
+        shape = self.kept[0]
+        return values.reshape(-1, *shape[1:])[np.asarray(self.used)]
+
+
+class Sites(NamedTuple):
+    """A model with what is known of its sites: it can be called at any values of the latent ones.
+
+    Attributes
+    ----------
+    fn : callable
+        The model, of no arguments.
+    latent, observed : tuple of Site
+        In their order.
+    """
+
+    fn: Callable[[], Any]
+    latent: tuple[Site, ...]
+    observed: tuple[Site, ...]
+
+    @property
+    def num_white(self) -> int:
+        """Number m of standard normal variables."""
+        return sum(site.size for site in self.latent)
+
+    @property
+    def lifted(self) -> tuple[Site, ...]:
+        """Observed sites with scores."""
+        return tuple(site for site in self.observed if site.size)
+
+    def split(self, white: jax.Array) -> list[jax.Array]:
+        """Standard normal variables (m,) by latent site, (size,) each."""
+        return jnp.split(white, np.cumsum([site.size for site in self.latent])[:-1])
+
+    def at(self, white: jax.Array, data: Mapping[str, jax.Array]) -> Trace:
+        """All that the model says at standard normal variables (m,) of readings by site."""
+        return self.at_parts(self.split(white), data)
+
+    def at_parts(self, parts: Sequence[jax.Array], data: Mapping[str, jax.Array]) -> Trace:
+        """The same at the variables of each latent site."""
+        walk = _Walk(self, parts, data)
+        self._run(walk)
+        scores = [walk.scores[site.name] for site in self.lifted]
+        centres = [walk.centres[site.name] for site in self.lifted]
+        return Trace(
+            walk.values, jnp.concatenate(scores), jnp.concatenate(centres), walk.log_reference
+        )
+
+    def draw(self, rng_key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """Standard normal variables (m,) of a draw of the latent sites, and new readings."""
+        drawn = _Draw(self, rng_key)
+        self._run(drawn)
+        return jnp.concatenate([drawn.white[site.name] for site in self.latent]), drawn.data
+
+    def readings(self, data: Mapping[str, jax.Array]) -> jax.Array:
+        """The readings that have scores, (d,), of all by site, one site after the other."""
+        return jnp.concatenate([_used(site, data[site.name]) for site in self.lifted]).astype(float)
+
+    @property
+    def measured(self) -> tuple[Site, ...]:
+        """Observed sites that are readings, and not ``numpyro.factor``."""
+        return tuple(site for site in self.observed if site.kind != "Unit")
+
+    def log_densities(self, values: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Log densities by observed site, of each event, at values of all sites by name."""
+        found = self._met(values).items()
+        return {name: _log_densities(site, msg) for name, (site, msg) in found}
+
+    def new_readings(
+        self, values: Mapping[str, jax.Array], rng_key: jax.Array
+    ) -> dict[str, jax.Array]:
+        """Readings by observed site, drawn anew at values of all sites by name."""
+        found = self._met(values)
+        keys = jax.random.split(rng_key, len(found))
+        return {
+            name: site.without_gaps(msg["fn"].sample(key))
+            for (name, (site, msg)), key in zip(found.items(), keys, strict=True)
+        }
+
+    def _met(self, values):
+        """The measured sites with what NumPyro knows of each at all values by name."""
+        given = _Given(values)
+        self._run(given)
+        return {site.name: (site, given.met[site.name]) for site in self.measured}
+
+    def _run(self, handler: Messenger) -> None:
+        with ONE_AT_A_TIME, handlers.seed(rng_seed=0), handler:
+            self.fn()
+
+
+class Trace(NamedTuple):
+    """What a model says at one point.
+
+    Attributes
+    ----------
+    values : dict of arrays
+        Of latent and deterministic sites, by name.
+    scores, centres : (d,)
+        Of the readings with scores, one site after the other; middles of their distributions.
+    log_reference : ()
+        Log density of all sites relative to that of standard normal variables and scores.
+    """
+
+    values: dict[str, jax.Array]
+    scores: jax.Array
+    centres: jax.Array
+    log_reference: jax.Array
+
+
+class _Filled(Messenger):
+    """Gives the sites of a model their values; those within a scan one after the other.
+
+    A subclass writes :meth:`value_of` and :meth:`meet`, and has the ``names`` of the sites.
+    """
+
+    names: Collection[str]
+
+    def process_message(self, msg) -> None:
+        if msg["type"] == "control_flow":
+            self._enter(msg)
+        elif msg["type"] == "sample" and msg["name"] in self.names:
+            if not msg.get("_control_flow_done"):  # else it was given its value within
+                msg["value"] = self.value_of(msg, None)
+            self.meet(msg)
+
+    def value_of(self, msg, index: jax.Array | None) -> jax.Array:
+        """The value of a site, or that of one time of a site within a scan."""
+        raise NotImplementedError
+
+    def meet(self, msg) -> None:
+        """Take note of a site that has its value; of one within a scan, those of all times."""
+        raise NotImplementedError
+
+    def _enter(self, msg):
+        _, _, inputs, length, is_reversed = msg["args"]
+        last = (np.shape(jax.tree.leaves(inputs)[0])[0] if length is None else length) - 1
+
+        def value_of(each):
+            if each["name"] not in self.names:
+                raise InputError(
+                    f"site {each['name']}, within a scan",
+                    "the name that it has outside",
+                    "another one, as scope or reparam are around the scan",
+                    "move the handler into the function that is scanned",
+                )
+            index = each["infer"]["_scan_current_index"]
+            return self.value_of(each, last - index if is_reversed else index)
+
+        msg["kwargs"]["substitute_stack"].append(("substitute", value_of))
+
+
+class _Given(_Filled):
+    """Values by name, and the messages of their sites."""
+
+    def __init__(self, values: Mapping[str, jax.Array]) -> None:
+        super().__init__()
+        self.names = self.values = jax.tree.map(jnp.asarray, dict(values))
+        self.met = {}
+
+    def value_of(self, msg, index):
+        value = self.values[msg["name"]]
+        return value if index is None else value[index]
+
+    def meet(self, msg):
+        self.met[msg["name"]] = msg
+
+
+class _Walk(_Filled):
+    """Gives each latent site its value, each observed one its readings, and adds up."""
+
+    def __init__(
+        self, sites: Sites, parts: Sequence[jax.Array], data: Mapping[str, jax.Array]
+    ) -> None:
+        super().__init__()
+        self.latent = {
+            site.name: (site, own) for site, own in zip(sites.latent, parts, strict=True)
+        }
+        self.observed = {site.name: site for site in sites.observed}
+        self.names = {*self.latent, *self.observed}
+        self.data = jax.tree.map(jnp.asarray, dict(data))
+        self.values, self.scores, self.centres = {}, {}, {}
+        self.log_reference = jnp.zeros(())
+
+    def postprocess_message(self, msg) -> None:
+        if msg["type"] == "deterministic":
+            self.values[msg["name"]] = jnp.asarray(msg["value"])
+
+    def value_of(self, msg, index):
+        if msg["name"] in self.observed:
+            value = self.data[msg["name"]]
+            return value if index is None else value[index]
+        site, white = self.latent[msg["name"]]
+        return _transformed(site, unwrapped(msg["fn"]), white, index)
+
+    def meet(self, msg):
+        if msg["name"] in self.observed:
+            self._observe(self.observed[msg["name"]], msg)
+            return
+        site, white = self.latent[msg["name"]]
+        given, value = unwrapped(msg["fn"]), msg["value"]
+        if site.coordinate is not None:
+            self.log_reference += _coordinate(site, given).log_reference(white)
+        if msg["scale"] is not None:
+            self.log_reference += (msg["scale"] - 1.0) * jnp.sum(given.log_prob(value))
+        self.values[site.name] = value
+
+    def _observe(self, site, msg):
+        value, scale = msg["value"], msg["scale"]
+        if site.size:
+            self.scores[site.name] = scores = _used(site, score_of(msg["fn"], value))
+            self.centres[site.name] = _used(site, centre_of(msg["fn"], value.shape))
+            rest = log_rest_of(msg["fn"], value)
+            if rest is not None and scale is None:
+                self.log_reference += jnp.sum(_used(site, rest))
+                return
+            self.log_reference -= log_normal(scores)
+        scale = 1.0 if scale is None else scale
+        self.log_reference += scale * jnp.sum(msg["fn"].log_prob(value))
+
+
+class _Draw(_Filled):
+    """Draws each site from its distribution, and finds the variables that give the latent ones."""
+
+    def __init__(self, sites: Sites, rng_key: jax.Array) -> None:
+        super().__init__()
+        self.latent = {site.name: site for site in sites.latent}
+        self.names = [*self.latent, *(site.name for site in sites.observed)]
+        keys = jax.random.split(rng_key, len(self.names))
+        self.keys = dict(zip(self.names, keys, strict=True))
+        self.white = {
+            name: jax.random.normal(self.keys[name], (site.size,))
+            for name, site in self.latent.items()
+        }
+        self.data = {}
+
+    def value_of(self, msg, index):
+        site = self.latent.get(msg["name"])
+        if site is not None and site.coordinate is None:
+            return _transformed(site, unwrapped(msg["fn"]), self.white[site.name], index)
+        key = self.keys[msg["name"]]
+        return msg["fn"].sample(key if index is None else jax.random.fold_in(key, index))
+
+    def meet(self, msg):
+        site = self.latent.get(msg["name"])
+        if site is None:
+            self.data[msg["name"]] = msg["value"]
+        elif site.coordinate is not None:
+            whitened = _coordinate(site, unwrapped(msg["fn"])).whiten(msg["value"])
+            self.white[site.name] = whitened
+
+
+def _transformed(
+    site: Site, given: dist.Distribution, white: jax.Array, index: jax.Array | None
+) -> jax.Array:
+    """The value of a latent site at its variables, (size,), or that of one time of a scan."""
+    shape = site.shape
+    if index is not None:
+        shape, white = shape[1:], white.reshape(shape[0], -1)[index]
+    if site.coordinate is None:
+        whitening = exact_whitening(given, shape)
+        return whitening.transform(white.reshape(whitening.shape))
+    coordinate = jnp.asarray(site.coordinate)
+    if index is not None:
+        coordinate = coordinate.reshape(2, site.shape[0], -1)[:, index]
+    return _in_shape(given, shape, coordinate).transform(white)
+
+
+def _coordinate(site: Site, given: dist.Distribution) -> Coordinate:
+    """The coordinate of a latent site, of its distribution as it is now."""
+    return _in_shape(given, site.shape, jnp.asarray(site.coordinate))
+
+
+def _in_shape(given, shape, coordinate):
+    return Coordinate(given, *coordinate.reshape(2, *coordinate_shape(given, shape)))
+
+
+def _used(site: Site, values: jax.Array) -> jax.Array:
+    """Entries of an observed value that have a score, (size,)."""
+    return jnp.ravel(site.without_gaps(values))
+
+
+def _log_densities(site: Site, msg) -> jax.Array:
+    """Log density of each event of an observed site that is not missing."""
+    logs = msg["fn"].log_prob(msg["value"])
+    return logs if site.used is None else jnp.ravel(logs)[np.asarray(site.used)]

@@ -1,0 +1,266 @@
+"""An inverse problem: model, prior, noise and data.
+
+The unknowns are theta = (zeta, w): standard normal coordinates of the noise's unknown parameters,
+and the standard normal variables that the prior transforms into coefficients x = X(w).  The data
+obey y = F(x) + noise, the noise being a transformation of standard normal variables eta (Au, Graham
+& Thiery 2023, eq. 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.lift.jacobians import Structure
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted_form import Lifted
+from invlift.models.base import ForwardModel
+from invlift.noise import Noise
+from invlift.noise.given_draws import NoiseGivenDraws
+from invlift.problems.descriptions import lines_of
+from invlift.problems.problem_base import ProblemBase
+from invlift.programs.compilation import program
+from invlift.programs.pytrees import Module, aside, static
+from invlift.unknowns.axes import checked_unit
+from invlift.unknowns.named import unpack
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.priors.named import NamedPrior
+
+
+class InverseProblem(ProblemBase, Module):
+    """Everything that defines the posterior.  Build it with
+    :func:`~invlift.problems.inverse_problem.inverse_problem`.
+
+    Attributes
+    ----------
+    model : ForwardModel
+        Coefficients (N,) to noise-free observations (d,).
+    prior : Prior
+        Standard normal variables (m,) to coefficients (N,).
+    noise : Noise
+        With h unknown parameters.
+    observed : (d,)
+        The data y.
+    units : mapping of str to str or None
+        See :meth:`with_units`.
+    """
+
+    model: ForwardModel
+    prior: Prior
+    noise: Noise
+    observed: jax.Array
+    units: Mapping[str, str] | None = aside()
+
+    #: Whether there are readings that are not lifted, with the density :meth:`log_factor`.
+    has_factor: ClassVar[bool] = False
+    # What the targets of a problem differ in, a setting each.  Not annotated: no fields.
+    #: Structure of the constraint's derivatives by the last variables; None: dense.
+    structure = None
+    #: Numbers of the unknowns in the order of positions; empty: as they are.
+    order = ()
+
+    @property
+    def whole(self) -> InverseProblem:
+        """The problem of the readings as they are, where this one has others in their place."""
+        return self
+
+    @property
+    def searched(self) -> InverseProblem:
+        """The problem with which modes and starts are looked for."""
+        return self
+
+    def to_whole(self, theta: jax.Array) -> jax.Array:
+        """Unknowns of the whole problem, (h + m,), at these."""
+        return theta
+
+    def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
+        """Predicted readings of the whole problem, (d,), of those of this one."""
+        return predicted
+
+    def from_whole(self, lifted: jax.Array) -> jax.Array:
+        """Point on this problem's lifted manifold, (theta, eta), of one on the whole problem's."""
+        return lifted
+
+    @property
+    def num_observations(self) -> int:
+        """Number d of observations."""
+        return self.observed.shape[0]
+
+    @property
+    def num_unknowns(self) -> int:
+        """Number h + m of unknowns theta = (zeta, w)."""
+        return self.noise.num_parameters + self.prior.num_white
+
+    @property
+    def coefficients_name(self) -> str | None:
+        """What the coefficients are called among the draws; None if they have several names."""
+        return None if isinstance(self.prior, NamedPrior) else self.model.coefficients_name
+
+    def split(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """zeta (h,) and w (m,) from theta (h + m,)."""
+        return theta[: self.noise.num_parameters], theta[self.noise.num_parameters :]
+
+    def predict(self, theta: jax.Array) -> jax.Array:
+        """Noise-free observations F(X(w)), (d,), at theta (h + m,)."""
+        return self.model(self.prior.transform(self.split(theta)[1]))
+
+    def value_and_jacobian(self, white: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Noise-free observations F(X(w)), (d,), and their derivatives by w, (d, m)."""
+        coefficients, tangent = self.prior.linearise(white)
+        predicted, by_coefficients = self.model.value_and_jacobian(coefficients)
+        return predicted, tangent.pull(by_coefficients.T).T
+
+    def noise_variables(self, predicted: jax.Array, zeta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Noise variables eta that predictions (d,) leave over, and d eta / d predicted, (d,) each.
+
+        Each eta depends on its own prediction alone.
+        """
+
+        def invert(predicted):
+            return self.noise.invert(predicted, zeta, self.observed)
+
+        return jax.jvp(invert, (predicted,), (jnp.ones_like(predicted),))
+
+    def log_reference(self, zeta: jax.Array, white: jax.Array, eta: jax.Array) -> jax.Array:
+        """Log density of (zeta, w, eta) by the standard normal one, and log |det dg/dy|, ()."""
+        noise = self.noise
+        reference = noise.log_reference_of_noise(zeta, eta)
+        reference = reference + self.log_reference_of_unknowns(zeta, white)
+        return reference + noise.log_slope(self.observed, zeta, eta)
+
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """Log density of (zeta, w) by the standard normal one, ().
+
+        With that of data that are not lifted and follow from the unknowns themselves.
+        """
+        return self.noise.log_reference_of_parameters(zeta) + self.prior.log_reference(white)
+
+    def log_factor(self, theta: jax.Array) -> jax.Array:
+        """Log density of readings that are not lifted, (), at theta (h + m,)."""
+        del theta
+        return jnp.zeros(())
+
+    def described(self, theta: jax.Array) -> dict[str, jax.Array]:
+        """:meth:`describe` of a position alone."""
+        coefficients = self.prior.transform(self.split(theta)[1])
+        return self.describe(theta, coefficients, self.model(coefficients))
+
+    def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
+        """What is kept of a draw, by name.
+
+        The coefficients as the model describes them, ``predicted`` (d,), ``noise_score``
+        (d,), the noise variables eta that explain the data, if they are not exact, and whatever
+        noise and prior call their unknown parameters.
+        """
+        zeta, white = self.split(theta)
+        has_own_names = self.model.coefficients_name is None or self.coefficients_name is not None
+        kept = self.model.describe if has_own_names else partial(unpack, shapes=self.prior.shapes)
+        kept = kept(coefficients) | {"predicted": predicted}
+        if not self.noise.is_exact and self.noise.is_transformed:
+            kept["noise_score"] = self.noise.invert(predicted, zeta, self.observed)
+        return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
+
+    def with_units(self, units: Mapping[str, str]) -> Self:
+        """The same problem, whose results have these units.
+
+        Parameters
+        ----------
+        units : mapping of str to str
+            Units as they are to be written, by the names of draws or readings: ``{"half_life":
+            "min"}``.  That of ``hare`` is that of ``hare_path`` as well.  Nothing is converted.
+
+        Raises
+        ------
+        InputError
+            If there is no draw and no reading of a name, or a unit is no text or not the one that
+            the unknown has.
+        """
+        if not isinstance(units, Mapping):
+            expected = "a dict of units by name"
+            raise InputError("units", expected, f"{units!r}"[:80], 'give {"level": "mV"}, say')
+        known = [each.name for each in self.model.readings]
+        known += [name.removesuffix("_path") for name in self.shapes_of_draws()]
+        known += self.model.solutions
+        own = self.prior.units_by_name if isinstance(self.prior, NamedPrior) else {}
+        for name, unit in units.items():
+            if str(name).removesuffix("_path") not in known:
+                names = ", ".join(dict.fromkeys(known))
+                raise InputError("units", f"names among {names}", f"{name!r}", "rename it")
+            if checked_unit(f"units, {name}", unit) != own.get(name, unit):
+                remedy = "give it once, that of the distribution: nothing is converted"
+                raise InputError(f"units, {name}", f"the unknown's, {own[name]}", unit, remedy)
+        return replace(self, units=dict(units))
+
+    def shapes_of_draws(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what is kept of one draw, by name."""
+
+        def draw(theta):
+            coefficients = self.prior.transform(self.split(theta)[1])
+            return self.describe(theta, coefficients, self.model(coefficients))
+
+        found = jax.eval_shape(draw, jax.ShapeDtypeStruct((self.num_unknowns,), float))
+        return {name: each.shape for name, each in found.items()}
+
+    def lifted(self) -> Lifted:
+        """The target of constrained samplers.
+
+        Unless that is ``is_dense``, nothing is computed by dense derivatives where chains start.
+        Where the noise has parameters it then has a field ``holds_noise``: whether moves leave zeta
+        as it is.
+        """
+        return LiftedPosterior(self)
+
+    def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
+        """The problem with data drawn from it, and the unknowns theta (h + m,) behind them."""
+        white = self.prior.sample(rng)
+        zeta = self.noise.sample_parameters(rng)
+        theta = np.concatenate([zeta, white])
+        values = self.noise.sample(rng, np.asarray(_predicted(self, theta)), zeta)
+        return replace(self, observed=jax.device_put(values)), theta
+
+    def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
+        """Readings that are arrays of the model, by name: coordinates by axis, and values.
+
+        None of a model whose readings are one vector.
+        """
+        return {}
+
+    def reading_noise(self) -> NoiseGivenDraws | None:
+        """What a posterior asks about noise, given draws; None where readings are exact.
+
+        Or where the noise is only known by a density of all readings together.  A
+        :class:`~invlift.posterior.statistics.parts.ReadingNoise`.
+        """
+        if self.noise.is_exact or not self.noise.is_transformed:
+            return None
+        return NoiseGivenDraws(self.noise, np.asarray(self.observed))
+
+    def lines(self) -> list[tuple[str, str]]:
+        """As :meth:`ProblemBase.lines`: model, prior or unknowns, noise, readings."""
+        return lines_of(self.model, self.prior, self.noise, self.observed)
+
+
+_predicted = program(InverseProblem.predict)
+
+
+class ExactProblem(InverseProblem):
+    """Inverse problem of exact readings.  Build it with :func:`inverse_problem`, noise None.
+
+    Attributes
+    ----------
+    structure : Structure or None
+        Of the derivatives of the readings by the last of w.  None: dense.
+    """
+
+    structure: Structure | None = static(default=None)
+
+    def lifted(self) -> Lifted:
+        """The manifold of the inputs that reproduce the readings."""
+        return Lifted(self)

@@ -1,0 +1,154 @@
+"""Where chains start: a draw from the prior, moved onto the data by damped Gauss-Newton steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from invlift.lift.jacobians import BorderedJacobian
+from invlift.lift.jacobians.diagonal import DiagonalJacobian
+from invlift.problems.problem import InverseProblem
+
+#: Gauss-Newton steps; a nearly linear problem needs two or three.
+MAX_ITERATIONS = 50
+#: Share of a Gauss-Newton step below which no other is tried.
+LEAST_SCALE = 1e-4
+#: Gain of a step after which a start is good enough, next to what is minimised.
+ENOUGH = 1e-3
+
+
+class _Search(NamedTuple):
+    """Where the minimisation is.
+
+    Attributes
+    ----------
+    white, value, by_white : (m,), (d,), (d, m)
+        The best so far, the readings there and their derivatives; NaN if nothing has been
+        evaluated.
+    full : (m,)
+        Where a full step leads to from there.
+    objective, scale : ()
+        What is minimised, and the share of the step to try next.
+    count : () int
+        Steps taken.
+    is_done : () bool
+    """
+
+    white: jax.Array
+    value: jax.Array
+    by_white: jax.Array
+    full: jax.Array
+    objective: jax.Array
+    scale: jax.Array
+    count: jax.Array
+    is_done: jax.Array
+
+
+def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
+    """A start on the lifted manifold, dispersed like the prior where the data say nothing.
+
+    Draws theta* = (zeta*, w*) and eta* from the standard normal distribution, then minimises
+    |w - w*|^2 + |eta(w) - eta*|^2 by Gauss-Newton steps, halved until they help, where eta(w) are
+    the noise variables that w leaves to explain the data, at the noise parameters drawn.  In a
+    linear problem with Gaussian noise this is an exact posterior draw given these (randomised
+    maximum likelihood: Kitanidis 1995; Oliver, He & Reynolds 1996).
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    rng_key : jax.Array
+
+    Returns
+    -------
+    (h + m + d,)
+        Exactly on the manifold: whatever misfit is left goes into eta.  NaN only if the model is
+        not finite at the draw.
+    """
+    return initial_point(problem, rng_key)[0]
+
+
+def initial_point(problem: InverseProblem, rng_key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The same, and the derivatives of the noise-free readings by w there, (d, m)."""
+    key_theta, key_eta = jax.random.split(rng_key)
+    theta = jax.random.normal(key_theta, (problem.num_unknowns,))
+    eta = jax.random.normal(key_eta, (problem.num_observations,))
+    zeta, anchor = problem.split(theta)
+    white, predicted, by_white = fit(problem, zeta, anchor, eta)
+    left = problem.noise.invert(predicted, zeta, problem.observed)
+    return jnp.concatenate([zeta, white, left]), by_white
+
+
+def fit(
+    problem: InverseProblem,
+    zeta: jax.Array,
+    anchor: jax.Array,
+    eta: jax.Array,
+    start: jax.Array | None = None,
+    gain: float = ENOUGH,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Minimise |w - anchor|^2 + |eta(w) - eta|^2 by damped Gauss-Newton steps.
+
+    With anchor and eta zero the most probable w, for Gaussian noise of parameters zeta.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    zeta : (h,)
+    anchor : (m,)
+    eta : (d,)
+    start : (m,) or None
+        Where the search starts, if not at the anchor.
+    gain : float
+        Gain of a step that is negligible, next to what is minimised, or to d.
+
+    Returns
+    -------
+    white : (m,)
+    predicted : (d,)
+        Noise-free observations there.
+    by_white : (d, m)
+        Their derivatives by w there.
+    """
+
+    def objective(white, predicted):
+        misfit = problem.noise.invert(predicted, zeta, problem.observed) - eta
+        return jnp.sum((white - anchor) ** 2) + jnp.sum(misfit**2)
+
+    def evaluate(white):
+        """The readings, their derivatives, and where a full step leads to."""
+        value, by_white = problem.value_and_jacobian(white)
+        found, slope = problem.noise_variables(value, zeta)
+        misfit = (eta - found) / slope  # in units of the observations
+        gram = BorderedJacobian((by_white.T,), DiagonalJacobian(1.0 / slope)).inner()
+        full = anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
+        return value, by_white, full
+
+    def attempt(search):
+        """Try a share of the step, and take it if it helps."""
+        candidate = search.white + search.scale * (search.full - search.white)
+        value, by_white, full = evaluate(candidate)
+        after = objective(candidate, value)
+        is_better = after < search.objective
+        # Done where no step helps, or the gain is negligible: next to d, about which the objective
+        # is in the end, as a reading that cannot be fitted may make up nearly all of it.
+        negligible = gain * jnp.minimum(search.objective, problem.num_observations)
+        is_done = jnp.where(
+            is_better, search.objective - after < negligible, search.scale <= LEAST_SCALE
+        )
+        taken = _Search(candidate, value, by_white, full, after, 1.0, search.count + 1, is_done)
+        left = search._replace(scale=0.5 * search.scale, is_done=is_done)
+        return jax.tree.map(lambda new, old: jnp.where(is_better, new, old), taken, left)
+
+    def is_running(search):
+        return ~search.is_done & (search.count <= MAX_ITERATIONS)
+
+    # The first attempt evaluates the draw itself: a program that holds the forward map once is
+    # compiled in half the time.
+    start = anchor if start is None else start
+    value = jnp.full_like(problem.observed, jnp.nan)
+    by_white = jnp.full((value.size, start.size), jnp.nan)
+    begin = _Search(start, value, by_white, start, jnp.inf, LEAST_SCALE, 0, False)
+    found = jax.lax.while_loop(is_running, attempt, jax.tree.map(jnp.asarray, begin))
+    return found.white, found.value, found.by_white

@@ -1,0 +1,1 @@
+"""Problems of models in time: differential equations, state spaces, diffusions."""

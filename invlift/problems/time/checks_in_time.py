@@ -1,0 +1,184 @@
+"""What functions and readings of models in time must be, and what is said if they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from invlift.errors import InputError, as_input_error, as_numbers
+from invlift.unknowns.priors.named import Shapes
+
+
+def call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: Any) -> Any:
+    """What a user's function returns, its faults told as bad input."""
+    arguments = ", ".join([*["time", "state"][2 - len(leading) :], *unknowns])
+    remedy = "take each unknown by its name or as **others, and call time and state otherwise"
+    with as_input_error(name, f"a JAX function of {arguments}", remedy):
+        return function(*leading, **unknowns)
+
+
+def check_finite(where: str, values: Any) -> None:
+    """Check that what a function returns by name is finite."""
+    where = f"{where} at the prior's medians"
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        expected, remedy = f"a finite {name}", "correct the function or the prior"
+        flat = np.ravel(as_numbers(where, value, expected, remedy))
+        if not np.all(np.isfinite(flat)):
+            raise InputError(where, expected, f"{flat[~np.isfinite(flat)][0]}", remedy)
+
+
+def check_named(where: str, found: Any) -> None:
+    """Check that a function returns something by name."""
+    if not isinstance(found, Mapping) or not found:
+        kind = "an empty one" if isinstance(found, Mapping) else type(found).__name__
+        raise InputError(
+            where, "a dict of numbers or arrays by name", kind, 'return one, {"level": ...} say'
+        )
+
+
+def shapes_of(where: str, found: Any) -> Shapes:
+    """Names and shapes of what a function returns."""
+    check_named(where, found)
+    return tuple((str(name), np.shape(value)) for name, value in found.items())
+
+
+def check_same(where: str, what: str, found: Shapes, expected: Shapes) -> None:
+    """Check names and shapes, in any order."""
+    if dict(found) != dict(expected):
+        wanted, has = (
+            ", ".join(f"{name} {shape}" if shape else name for name, shape in shapes)
+            for shapes in (expected, found)
+        )
+        raise InputError(where, f"{what}: {wanted}", has, "return these names and sizes")
+
+
+def check_names(state: Shapes, rows: Shapes, unknowns: Shapes, *, is_part: bool) -> None:
+    """Check that draws have one name for one thing.
+
+    Of a state, of what is read, which is a part of it or not, and of the unknowns.
+    """
+    for name in dict(state) | dict(rows):
+        taken = {f"{name}_path": "an unknown"} if f"{name}_path" in dict(unknowns) else {}
+        if not is_part and name in dict(rows) and name in dict(state):
+            taken = {name: "a reading"}
+        for each, what in taken.items():
+            expected = f"other names than {what} has"
+            kind = "state" if name in dict(state) else "readings"
+            raise InputError(f"{kind} {name}", expected, each, "rename one of them")
+
+
+def check_increasing(times: np.ndarray) -> None:
+    """Check that times, (T,), are finite and increase."""
+    wrong = np.flatnonzero(~(np.diff(times, prepend=-np.inf) > 0) | ~np.isfinite(times))
+    if wrong.size:
+        found = f"{times[wrong[0]]:g} at index {wrong[0]}"
+        raise InputError("times", "finite numbers that increase", found, "sort the rows by time")
+
+
+def checked_start(times: np.ndarray, start: Any) -> float:
+    """Time of the initial state: the first of the times (T,) if none is given."""
+    if start is None:
+        return float(times[0])
+    begin = as_numbers("start", start, "a number")
+    if begin.shape or not begin <= times[0]:
+        expected = f"a time not after the first of the readings, {times[0]:g}"
+        raise InputError("start", expected, f"{start!r}"[:80], "correct it")
+    return float(begin)
+
+
+def checked_columns(readings: Any, times: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Readings by name, (T, ...) each, NaN where there is none; of given times (T,) numbers."""
+    if not hasattr(readings, "items") or not len(readings):  # as a dict and a data frame have
+        found = "none" if hasattr(readings, "items") else type(readings).__name__
+        raise InputError("readings", "a dict of arrays by name", found, "name what was read")
+    columns = {str(name): as_numbers(f"readings {name}", given) for name, given in readings.items()}
+    if times is not None and (times.ndim != 1 or not times.size):
+        raise InputError("times", "one or more in a row", f"shape {times.shape}", "give them flat")
+    first = next(iter(columns.values()))
+    size = (first.shape or (1,))[0] if times is None else times.size
+    for name, column in columns.items():
+        where, shape = f"readings {name}", column.shape
+        if shape[:1] != (size,) or not column.size or (times is not None and column.ndim > 1):
+            expected = f"{size} values, one for each time, NaN where nothing was read"
+            raise InputError(where, expected, f"shape {shape}", "correct it")
+        is_missing = np.isnan(column.reshape(size, -1))
+        bad = np.argwhere(np.isinf(column))
+        if len(bad) or is_missing.all():
+            at = ", ".join(map(str, bad[0])) if len(bad) else ""
+            found = f"{column[tuple(bad[0])]} at index {at}" if len(bad) else "none"
+            remedy = "correct it, or leave the name out"
+            raise InputError(where, "finite values, some of them at least", found, remedy)
+        partly = np.flatnonzero(is_missing.any(axis=1) & ~is_missing.all(axis=1))
+        if partly.size:
+            found = f"{is_missing[partly[0]].sum()} NaN of {is_missing.shape[1]}"
+            expected, remedy = "all entries of one time, or NaN for all", "name them one by one"
+            raise InputError(where, expected, f"{found} at index {partly[0]}", remedy)
+    return columns
+
+
+def check_labels(readings: Mapping[str, Any], times: np.ndarray | None) -> None:
+    """Refuse rows of pandas or xarray that their labels say are in another order than the times.
+
+    Labels that are no times, such as numbers of rows, mean nothing here.  Without times (T,) each
+    row is one step, so that labels that are numbers must be in equal steps.
+    """
+    for name, given in readings.items():
+        labels = _labels_of_rows(given)
+        if labels is None or labels.dtype.kind not in "iufM":
+            continue
+        steps, where = np.diff(labels), f"readings {name}, labels of its rows"
+        expected, remedy = "those of times, in their order", "sort the readings as the times, or "
+        if labels.dtype.kind == "M" or times is None:
+            is_wrong = steps.size and not (steps > steps[0] * 0).any()  # the latest first
+            if not is_wrong and times is None and labels.dtype.kind != "M":
+                is_wrong = not np.allclose(steps, steps[:1])
+                expected, remedy = "equal steps, of which each moves the state once", "give times, "
+                remedy += "or rows of NaN for steps without a reading, or "
+        else:
+            is_wrong = np.array_equal(np.sort(labels), times) and not np.array_equal(labels, times)
+        if is_wrong:
+            remedy += "leave labels out that are no times, by reset_index(drop=True)"
+            raise InputError(where, expected, f"{labels[:6].tolist()}"[:80], remedy)
+
+
+def _labels_of_rows(given: Any) -> np.ndarray | None:
+    """Labels along the first axis of an array of pandas or xarray; None of any other."""
+    index = getattr(given, "index", None)
+    if not hasattr(index, "equals"):  # lists have a method of that name
+        first = next(iter(getattr(given, "dims", ())), None)
+        index = getattr(given, "indexes", {}).get(first)
+    return None if index is None else np.asarray(index)
+
+
+def noise_where_read(noise: Any, columns: Mapping[str, np.ndarray]) -> Any:
+    """Noise by name without the rows in which nothing was read, of what has one for each row."""
+    if not isinstance(noise, Mapping):
+        return noise
+    found = dict(noise)
+    for name, column in columns.items():
+        is_read = ~np.isnan(column.reshape(len(column), -1)).all(axis=1)
+        if np.ndim(found.get(name)) == 1 and len(found[name]) == len(column):
+            found[name] = np.asarray(found[name])[is_read]
+    return found
+
+
+def with_forecast(
+    times: np.ndarray, columns: Mapping[str, np.ndarray], forecast: Any
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Times with those of a forecast behind them, and columns (T, ...) with NaN there."""
+    later = np.ravel(as_numbers("forecast", forecast))
+    wrong = np.flatnonzero(~(np.diff(later, prepend=times[-1]) > 0) | ~np.isfinite(later))
+    if wrong.size:
+        raise InputError(
+            "forecast",
+            f"times that increase, after the last of the readings, {times[-1]:g}",
+            f"{later[wrong[0]]:g} at index {wrong[0]}",
+            "leave out or correct it",
+        )
+    longer = {
+        name: np.concatenate([column, np.full((later.size, *column.shape[1:]), np.nan)])
+        for name, column in columns.items()
+    }
+    return np.concatenate([times, later]), longer

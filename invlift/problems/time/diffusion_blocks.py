@@ -1,0 +1,183 @@
+"""The lifted posterior of a diffusion given its states at some times as well.
+
+The path is then one of blocks, each from a given state to the next, which depend on nothing else
+but the unknowns that all share (Graham, Thiery & Beskos 2022, section 5.1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.lift.jacobians.markov import Grid
+from invlift.lift.targets.diffusion import DiffusionPosterior
+from invlift.problems.problem import InverseProblem
+from invlift.programs.derivatives import depends
+from invlift.programs.pytrees import Module, static
+from invlift.targets import Described
+
+#: Times of readings in a block: with 5 chains mix best in the paper (section 7.1).
+NUM_READINGS = 5
+
+
+class Blocks(Module):
+    """How the L intervals of a path are cut into B blocks.
+
+    Attributes
+    ----------
+    num_first, size : int
+        Intervals of the first block, at most as many as the size R of all others; the last one may
+        have fewer.
+    kept : (k,) int
+        Readings that do not follow from given states: those without noise at their times do.
+    grid : Grid
+        Where these, and then the parts of the given states, are among the r readings and n parts
+        of each time.
+    """
+
+    num_first: int = static()
+    size: int = static()
+    kept: jax.Array
+    grid: Grid
+
+    def begins(self, num_intervals: int) -> np.ndarray:
+        """Intervals with which blocks begin, but the first, (B - 1,)."""
+        return np.arange(self.num_first, num_intervals, self.size)
+
+    def split(self, values: jax.Array) -> jax.Array:
+        """(L, ...) to (B, R, ...): shorter blocks repeat their last row."""
+
+        def filled(rows, num):
+            return jnp.pad(rows, [(0, num)] + [(0, 0)] * (rows.ndim - 1), mode="edge")
+
+        first, rest = values[: self.num_first], values[self.num_first :]
+        rest = filled(rest, -len(rest) % self.size).reshape(-1, self.size, *rest.shape[1:])
+        return jnp.concatenate([filled(first, self.size - self.num_first)[None], rest])
+
+    def join(self, values: jax.Array, num_intervals: int) -> jax.Array:
+        """(B, R, ...) to (L, ...)."""
+        rest = values[1:].reshape(-1, *values.shape[2:])
+        return jnp.concatenate([values[0, : self.num_first], rest])[:num_intervals]
+
+
+def blocks_of(problem: InverseProblem, num_first: int, size: int) -> Blocks:
+    """Blocks of a problem's path, by the numbers of intervals in the first and in the others."""
+    model, num_parts = problem.model, _num_parts(problem)
+    num_times, num_read = model.grid.shape
+    width, start = num_read + num_parts, int(model.is_read_at_start)
+    num_first = min(num_first, num_times - start)
+    given = start + np.arange(num_first, num_times - start, size) - 1
+    times, columns = np.divmod(np.asarray(model.grid.places), num_read)
+    kept = np.flatnonzero(~(np.isin(times, given) & problem.noise.is_exact))
+    states = given[:, None] * width + num_read + np.arange(num_parts)
+    places = np.concatenate([(times * width + columns)[kept], states.ravel()])
+    return Blocks(num_first, size, jnp.asarray(kept), Grid(jnp.asarray(places), (num_times, width)))
+
+
+def in_blocks(problem: InverseProblem) -> DiffusionPosterior:
+    """The lifted posterior of a diffusion, with parts where states at readings may be given.
+
+    They may not where exact readings depend on the unknowns beside the state: each would be a
+    condition on these alone.
+    """
+    model, prior = problem.model, problem.prior
+    state, white = jnp.zeros(_num_parts(problem)), jnp.zeros(prior.num_white - prior.num_moves)
+    by_unknowns = depends(lambda white: model.read(state, prior.of_unknowns(white)), white)
+    if problem.noise.is_exact and any(by_unknowns):
+        return DiffusionPosterior(problem)
+    ways = (blocks_of(problem, first, NUM_READINGS) for first in (NUM_READINGS, NUM_READINGS // 2))
+    return DiffusionInBlocks(problem, ways=tuple(ways))
+
+
+def _num_parts(problem) -> int:
+    """Number n of parts of a state."""
+    return sum(math.prod(shape) for _, shape in problem.model.state_shapes)
+
+
+class DiffusionInBlocks(DiffusionPosterior):
+    """The lifted posterior of a diffusion in parts, for the kernel ``Alternate``.
+
+    Attributes
+    ----------
+    ways : tuple of Blocks
+        In which the path is cut in turn.  No state must be given in all of them.
+    """
+
+    ways: tuple[Blocks, ...] = ()
+
+    def parts(self, position: jax.Array) -> tuple[DiffusionGivenStates, ...]:
+        """The posterior given the states at the ends of blocks, for each way."""
+        found, model = self._meaning(position), self._model
+        states = model.states(found.values, found.moves)[:: model.num_steps]
+        return tuple(
+            DiffusionGivenStates(
+                self.problem,
+                self.holds_noise,
+                blocks=way,
+                states=states[way.begins(states.shape[0] - 1)],
+            )
+            for way in self.ways
+        )
+
+    def describe_position(self, position: jax.Array) -> Described:
+        """What is kept of a draw, by name, as of the problem; and no moments."""
+        return self.problem.described(position[: self.problem.num_unknowns]), {}
+
+
+class DiffusionGivenStates(DiffusionPosterior):
+    """The lifted posterior of a diffusion given states, with which blocks of the path begin.
+
+    Constraints are the readings that are kept, and that each block but the last ends at the state
+    with which the next one begins.
+
+    Attributes
+    ----------
+    blocks : Blocks
+    states : (B - 1, n)
+    """
+
+    blocks: Blocks = field(kw_only=True)
+    states: jax.Array = field(kw_only=True)
+
+    @property
+    def _grid(self):
+        return self.blocks.grid
+
+    def _read(self, state, values):
+        return jnp.concatenate([super()._read(state, values), state])
+
+    def _meant(self, zeta, eta):
+        return jnp.concatenate([super()._meant(zeta, eta)[self.blocks.kept], self.states.ravel()])
+
+    def _by_noise(self, zeta, eta):
+        by_eta, by_zeta = super()._by_noise(zeta, eta)
+        return None if by_eta is None else by_eta[: eta.size], by_zeta
+
+    def _states(self, found):
+        """Each block from its given state."""
+        model, blocks = self._model, self.blocks
+        first = model.first(found.values)
+        num_intervals = model.at.size // model.num_steps
+
+        def in_blocks(values):
+            by_interval = values.reshape(num_intervals, model.num_steps, *values.shape[1:])
+            each = blocks.split(by_interval)
+            return each.reshape(each.shape[0], -1, *values.shape[1:])
+
+        def follow(first, at, lengths, moves):
+            own = replace(model, at=at, lengths=lengths)
+            return own.states_from(first, found.values, moves)
+
+        each = (in_blocks(values) for values in (model.at, model.lengths, found.moves))
+        states = jax.vmap(follow)(jnp.concatenate([first[None], self.states]), *each)
+        before = states[:, :-1].reshape(-1, blocks.size, model.num_steps, first.size)
+        before = blocks.join(before, num_intervals).reshape(-1, first.size)
+        ends = blocks.join(states[:, model.num_steps :: model.num_steps], num_intervals)
+        return before, jnp.concatenate([first[None], ends]) if model.is_read_at_start else ends
+
+    def _cut(self, carry):
+        return carry.at[self.blocks.begins(carry.shape[0])].set(0.0)

@@ -1,0 +1,177 @@
+"""Ordinary differential equations, of which some states were read at some times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, as_numbers
+from invlift.models.solve_ode import solve_ode
+from invlift.noise import Noise
+from invlift.noise.by_name import noise_by_name
+from invlift.problems.inverse_problem import NOT_FINITE, inverse_problem
+from invlift.problems.problem import InverseProblem
+from invlift.problems.time.checks_in_time import (
+    call,
+    check_finite,
+    check_labels,
+    check_named,
+    checked_columns,
+    checked_start,
+    noise_where_read,
+    with_forecast,
+)
+from invlift.unknowns.distributions import Distribution
+from invlift.unknowns.named import RESERVED, Unknown, named_prior, unpack
+from invlift.unknowns.priors.named import NamedPrior
+
+#: Steps from the first reading to the last if no longest step is given.
+NUM_STEPS = 400
+
+
+def ode_problem(
+    slope: Callable[..., Any],
+    unknowns: Mapping[str, Unknown | Distribution],
+    initial: Callable[..., Any],
+    times: Sequence[float] | np.ndarray,
+    readings: Mapping[str, Sequence[float]],
+    noise: Noise | Distribution | float | Mapping[str, float | Distribution],
+    *,
+    derived: Callable[..., Mapping[str, Any]] | None = None,
+    observe: Callable[..., Mapping[str, Any]] | None = None,
+    start: float | None = None,
+    max_step: float | None = None,
+    method: str = "rk4",
+    forecast: Sequence[float] = (),
+) -> InverseProblem:
+    """Inverse problem of x' = slope(t, x), read at some times.
+
+    Parameters
+    ----------
+    slope : callable
+        ``slope(t, state, **unknowns)``: derivatives by time, a dict by name like the state, made of
+        JAX operations.
+    unknowns : mapping of str to Unknown or Distribution
+        As of :func:`inverse_problem`.
+    initial : callable
+        ``initial(**unknowns)``: state at the start, a dict of numbers or arrays.
+    times : (T,)
+        When something was read, not decreasing, in the unit that slopes are per.
+    readings : mapping of str to (T,)
+        What was read, by name, NaN where it was not: a dict or a data frame.
+    noise : Noise, Distribution, float or mapping of str to float or Distribution
+        Normal noise whose standard deviation has this distribution, one for each name, or is known,
+        for all, or one or the other by name; or any noise of all readings but missing ones, those
+        of one name after those of the other.
+    derived : callable, optional
+        ``derived(**unknowns)``: functions of the unknowns, a dict by names of their own, made of
+        JAX operations.  The other functions are given them with the unknowns, and draws hold them.
+    observe : callable, optional
+        ``observe(state, **unknowns)``: what is read of a state, by the names of the readings.  The
+        state itself if left out.
+    start : float, optional
+        Time of the initial state: the first of the times if left out.
+    max_step : float, optional
+        Longest step, in the unit of time: the whole time in 400 steps if left out.  ``invlift
+        check`` and the verdict on a run say where solutions change with half of it.
+    method : {"rk4", "dopri5", "rodas3", "exponential"}
+        See :func:`~invlift.models.solve_ode.solve_ode`; "rodas3" for stiff equations,
+        "exponential" with an infinite step for linear ones.
+    forecast : sequence of float
+        Further times, increasing, after the last of ``times``, at which the path goes on.
+
+    Returns
+    -------
+    InverseProblem
+        Draws hold the unknowns, what is derived of them, and what would be read without noise at
+        all times and those of the forecast: ``hare_path`` of readings ``hare``.
+
+    Raises
+    ------
+    InputError
+        If times, readings, forecast, start, step or method are not as they must be, slope, initial
+        state and what is read of it do not have the same names, what is derived has no names of its
+        own, or as of :func:`inverse_problem`: among others where the solution is not finite at the
+        prior's medians.  Elsewhere a chain then stays where it is.
+    """
+    times = as_numbers("times", times)
+    columns = checked_columns(readings, times)
+    check_labels(readings, times)
+    every, _ = with_forecast(times, {}, forecast)
+    first = checked_start(times, start)
+    if max_step is None:
+        max_step = (every[-1] - first) / NUM_STEPS or np.inf
+    rows = {name: np.flatnonzero(~np.isnan(column)) for name, column in columns.items()}
+
+    further_of = partial(_further, derived, tuple(rows))
+
+    def model(max_step, /, **given):
+        further = further_of(**given)
+        given = given | further
+
+        def own_slope(time, state):
+            return slope(time, state, **given)
+
+        states = solve_ode(own_slope, initial(**given), every, max_step, start=first, method=method)
+        paths = states if observe is None else jax.vmap(lambda each: observe(each, **given))(states)
+        if not (isinstance(paths, Mapping) and set(rows) <= set(paths)):
+            found = ", ".join(map(str, paths)) if isinstance(paths, Mapping) else "no names"
+            raise InputError(
+                "initial" if observe is None else "observe",
+                f"a dict of what is read: {', '.join(rows)}",
+                found,
+                "name the parts of the state, or what is read of it, as the readings",
+            )
+        kept = further | {f"{name}_path": paths[name] for name in rows}
+        return {name: paths[name][which] for name, which in rows.items()}, kept
+
+    _check_functions(named_prior(unknowns), slope, initial, observe, further_of, first)
+    observed = {name: columns[name][which] for name, which in rows.items()}
+    axes = {f"{name}_path": {"time": every} for name in rows}
+    axes |= {name: {"read_at": times[which]} for name, which in rows.items()}
+    noise = noise_by_name(noise_where_read(noise, columns), observed)
+    try:
+        problem = inverse_problem(partial(model, max_step), unknowns, noise, observed, axes=axes)
+    except InputError as error:
+        if error.where != NOT_FINITE:
+            raise
+        where, remedy = "solution at the prior's medians", "give a shorter max_step, or method = "
+        remedy += "'rodas3' if the equations are stiff; see that times are in the slope's unit"
+        raise InputError(where, "finite numbers", error.found, remedy) from None
+    half = 0.5 * min(max_step, np.max(np.diff(every, prepend=first)) or np.inf)
+    return replace(problem, model=replace(problem.model, finer=partial(model, half)))
+
+
+def _further(derived: Callable | None, readings: Sequence[str], /, **unknowns) -> dict[str, Any]:
+    """What is derived of the unknowns, by names that are free."""
+    found = {} if derived is None else derived(**unknowns)
+    taken = {*unknowns, *RESERVED, *(f"{name}_path" for name in readings)}
+    if not isinstance(found, Mapping) or taken & set(found):
+        raise InputError(
+            "derived",
+            "a dict by names that are not those of unknowns or other draws",
+            ", ".join(map(str, sorted(taken & set(found))))
+            if isinstance(found, Mapping)
+            else f"a {type(found).__name__}",
+            "give each quantity a name of its own",
+        )
+    return dict(found)
+
+
+def _check_functions(prior: NamedPrior, slope, initial, observe, further_of, first: float) -> None:
+    """Check that functions take the unknowns, and begin with finite numbers at their medians."""
+    given = unpack(prior.transform(jnp.zeros(prior.num_white)), prior.shapes)
+    given |= call("derived", further_of, given)
+    state = call("initial", initial, given)
+    check_finite("initial state", state)
+    if observe is None:
+        check_named("initial", state)
+    else:
+        call("observe", observe, given, state)
+    check_finite(f"slope at the start, {first:g},", call("slope", slope, given, first, state))

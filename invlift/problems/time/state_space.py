@@ -1,0 +1,287 @@
+"""State-space models: a state that moves at random from reading to reading, read with noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, as_input_error, as_numbers, first_line, is_integer
+from invlift.lift.targets.diffusion import DiffusionPosterior
+from invlift.lift.targets.state_space import StateSpacePosterior
+from invlift.models.path import where_read
+from invlift.models.state_space import StateSpaceModel, StateSpacePrior
+from invlift.noise import Noise
+from invlift.noise.by_name import noise_by_name
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.problems.problem import InverseProblem
+from invlift.problems.time.checks_in_time import (
+    check_finite,
+    check_increasing,
+    check_labels,
+    check_names,
+    check_same,
+    checked_columns,
+    noise_where_read,
+    shapes_of,
+    with_forecast,
+)
+from invlift.programs.compilation import program
+from invlift.programs.precision import require_float64
+from invlift.unknowns.axes import path_of
+from invlift.unknowns.distributions import Distribution
+from invlift.unknowns.named import Unknown, named_prior, unpack
+from invlift.unknowns.priors.named import Shapes
+
+#: Paths drawn from the prior on which ``recover`` is tried, with their seed; how closely it must
+#: find a state, relative to states larger than 1, and the share of states at which it may not, as
+#: where what is read hardly changes.
+NUM_PATHS, SEED, CLOSE, MOST_LOST = 8, 0, 1e-6, 0.1
+
+
+class StateSpaceProblem(InverseProblem):
+    """Inverse problem of a state-space model.  Build it with :func:`state_space`."""
+
+    def lifted(self) -> StateSpacePosterior | DiffusionPosterior:
+        """The lifted posterior, of a cost linear in time.
+
+        In the coordinates of the states if they all follow from readings, else as of a diffusion.
+        """
+        follows = self.model.recover is not None
+        return StateSpacePosterior(self) if follows else DiffusionPosterior(self)
+
+
+def state_space(
+    transition: Callable[..., Mapping[str, Any]],
+    unknowns: Mapping[str, Unknown | Distribution],
+    initial: Callable[..., Mapping[str, Any]],
+    readings: Mapping[str, Any],
+    noise: Noise | Distribution | float | Mapping[str, float | Distribution],
+    *,
+    times: Sequence[float] | np.ndarray | None = None,
+    num_noise: int | None = None,
+    observe: Callable[..., Mapping[str, Any]] | None = None,
+    recover: Callable[..., Mapping[str, Any]] | None = None,
+    forecast: Sequence[float] = (),
+) -> StateSpaceProblem:
+    """Inverse problem of a state that moves at random and is read with noise, at T times.
+
+    A step of constrained samplers takes a time linear in T, as an evaluation for all others does:
+    in the coordinates of the states where these follow from what is read (Au, Graham & Thiery 2023,
+    section 6.2 and supplement 4), and by innovations as in a Kalman filter where they do not, or
+    where a reading is missing or there is a forecast, which takes some five times as long.
+
+    Parameters
+    ----------
+    transition : callable
+        ``transition(t, state, push, **unknowns)``: state t, a dict of numbers or arrays by name, of
+        state t - 1 and of k standard normal variables (k,), for t = 1, ..., T - 1 and on through
+        the forecast; made of JAX operations.
+    unknowns : mapping of str to Unknown or Distribution
+        As of :func:`~invlift.problems.inverse_problem.inverse_problem`.
+    initial : callable
+        ``initial(push, **unknowns)``: state 0, of k such variables of its own.
+    readings : mapping of str to (T,) or (T, ...)
+        What was read, by name, NaN where it was not: of one time all entries or none; a dict or a
+        data frame.
+    noise : Noise, Distribution, float or mapping of str to float or Distribution
+        As of :func:`~invlift.problems.time.ode_problem.ode_problem`.
+    times : (T,), optional
+        Times of the readings, increasing, as an axis of what results; 0, 1, ... if left out.  The
+        transition is given t, and not these.
+    num_noise : int, optional
+        k: as many as a state has numbers if left out, where as many are read.
+    observe, recover : callable, optional
+        ``observe(state, **unknowns)``, what is read of a state, by the names of the readings, and
+        ``recover(reading, **unknowns)``, the state of which that is read, if there is one.  Parts
+        of the state itself are read if both are left out.
+    forecast : sequence of float
+        Further times, after the last of ``times``, to each of which the state moves once.
+
+    Returns
+    -------
+    StateSpaceProblem
+        Draws hold the unknowns, and at all times and those of the forecast the states and what
+        would be read without noise, ``level_path``, (T, ...), of ``level``, but not the variables
+        that move them.
+
+    Raises
+    ------
+    InputError
+        If readings, times, forecast or names are not as they must be, a function returns something
+        else, or ``recover`` is not the inverse of ``observe``; or as of
+        :func:`~invlift.problems.inverse_problem.inverse_problem`.
+    """
+    require_float64()
+    columns = checked_columns(readings)
+    check_labels(readings, times)
+    noise = noise_where_read(noise, columns)
+    is_numbered, size = times is None, len(next(iter(columns.values())))
+    times = _checked_times(times, size)
+    times, columns = with_forecast(times, columns, forecast)
+    if is_numbered and not np.array_equal(times, np.arange(times.size)):
+        expected = f"{size}, {size + 1}, ... behind times that are numbered 0, ..., {size - 1}"
+        raise InputError("forecast", expected, f"{forecast!r}"[:80], "correct it, or give times")
+    times = np.arange(times.size) if is_numbered else times
+    if recover is not None and observe is None:
+        raise InputError("observe", "the inverse of recover", "none", "give both, or neither")
+    named = named_prior(unknowns)
+    rows = tuple((name, column.shape[1:]) for name, column in columns.items())
+    is_chosen = num_noise is not None
+    num_noise = _checked_number(num_noise) if is_chosen else _size(rows)
+    given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
+    push = jnp.zeros(num_noise)
+    _check_index("initial", lambda push: initial(push, **given), num_noise)
+    state = _shapes("initial", lambda: initial(push, **given))
+    at_zero = {name: jnp.zeros(shape) for name, shape in state}
+    _check_index("transition", lambda push: transition(times[0], at_zero, push, **given), num_noise)
+    if observe is None:
+        known = tuple(each for each in state if each[0] in dict(rows)) or state
+        check_same("initial", "the state, of which parts are read", known, rows)
+        recover = _itself if len(state) == len(rows) else None
+    if not is_chosen and recover is None and _size(state) != num_noise:
+        expected = "how many variables move a state that has more numbers, or less, than are read"
+        raise InputError("num_noise", expected, "none", "give it")
+    check_names(state, rows, named.shapes, is_part=observe is None)
+    observed, found, grid = where_read(columns, times)
+    is_complete = grid.places.size == math.prod(grid.shape)
+    kept = dict(state) | dict(rows)
+    model = StateSpaceModel(
+        transition,
+        named.shapes,
+        found,
+        tuple(path_of(name, shape, times) for name, shape in kept.items()),
+        initial=initial,
+        observe=observe,
+        recover=recover if is_complete else None,
+        state_shapes=state,
+        reading_shapes=rows,
+        grid=grid,
+        num_noise=num_noise,
+    )
+    _check_functions(model, recover, given, push)
+    prior = StateSpacePrior.of(named, times.size * num_noise)
+    values = np.concatenate([each.ravel() for each in observed.values()])
+    made = inverse_problem(model, prior, noise_by_name(noise, observed), values)
+    made = StateSpaceProblem(made.model, made.prior, made.noise, made.observed)
+    if observe is not None and model.recover is not None:
+        _check_inverse(made)
+    return made
+
+
+def _itself(values: Mapping[str, Any], **given) -> Mapping[str, Any]:
+    return values
+
+
+def _size(shapes: Shapes) -> int:
+    return sum(math.prod(shape) for _, shape in shapes)
+
+
+# What may be wrong --------------------------------------------------------------------------------
+
+
+def _checked_times(times: Any, size: int) -> np.ndarray:
+    """Increasing numbers, (T,)."""
+    if times is None:
+        return np.arange(size)
+    at = as_numbers("times", times, remedy="count from a start")
+    if at.shape != (size,):
+        expected = f"{size} numbers, one for each row of the readings"
+        raise InputError("times", expected, f"shape {at.shape}", "correct it")
+    check_increasing(at)
+    return at
+
+
+def _checked_number(number: Any) -> int:
+    if not is_integer(number) or number < 1:
+        expected = "an integer of at least 1"
+        raise InputError(
+            "num_noise", expected, f"{number!r}", "say how many variables move a state"
+        )
+    return int(number)
+
+
+def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
+    """Names and shapes of what a function returns."""
+    expected = "a JAX function of the unknowns by name, behind its other arguments"
+    with as_input_error(where, expected, "correct it"):
+        found = jax.eval_shape(call)
+    return shapes_of(where, found)
+
+
+def _check_index(where: str, call: Callable[[np.ndarray], Any], num_noise: int) -> None:
+    """Check that no variable is asked for that there is none of: JAX would give the last one."""
+    try:
+        jax.eval_shape(lambda: call(np.zeros(num_noise)))
+    except IndexError as error:
+        expected = f"push[0] to push[{num_noise - 1}], as num_noise is {num_noise}"
+        remedy = "give num_noise, how many variables move a state"
+        raise InputError(where, expected, first_line(error), remedy) from None
+    except Exception:  # told where it is called as it will be
+        return
+
+
+def _check_functions(
+    model: StateSpaceModel, recover: Callable | None, given: dict, push: jax.Array
+) -> None:
+    """Check what each function returns at the prior's medians."""
+    state, rows = model.state_shapes, model.reading_shapes
+    zeros = {name: jnp.zeros(shape) for name, shape in state}
+    reading = {name: jnp.zeros(shape) for name, shape in rows}
+    what = "the state as initial has it"
+    found = _shapes("transition", lambda: model.fn(1, zeros, push, **given))
+    check_same("transition", what, found, state)
+    first = model.initial(push, **given)
+    check_finite("initial state", first)
+    check_finite("state 1, which transition returns,", model.fn(1, first, push, **given))
+    if model.observe is not None:
+        found = _shapes("observe", lambda: model.observe(zeros, **given))
+        check_same("observe", "what is read", found, rows)
+    if recover is None:
+        return
+    found = _shapes("recover", lambda: recover(reading, **given))
+    check_same("recover", what, found, state)
+    if _size(state) != _size(rows):
+        raise InputError(
+            "observe",
+            f"as many numbers as the state has, {_size(state)}",
+            f"{_size(rows)}",
+            "leave recover out if no state follows from what is read of it",
+        )
+
+
+def _check_inverse(problem: StateSpaceProblem) -> None:
+    """Check that ``recover`` finds the states of paths drawn from the prior."""
+    rng = np.random.default_rng(SEED)
+    white = np.stack([problem.prior.sample(rng) for _ in range(NUM_PATHS)])
+    lost = float(_share_lost(problem, white))
+    if lost > MOST_LOST:
+        raise InputError(
+            "recover",
+            "the inverse of observe",
+            f"other states than were read at {100 * lost:.0f} % of the times, on paths drawn from "
+            "the prior",
+            "correct one of them",
+        )
+
+
+@program
+def _share_lost(problem: StateSpaceProblem, white):
+    """Share of finite states on paths of w, (num, m + T k), that are not recovered, ()."""
+
+    def of_path(white):
+        model = problem.model
+        values, moves = model.split(problem.prior.transform(white))
+        states = model.on_path(model.states(values, moves))
+        read = jax.vmap(lambda state: model.read(state, values))(states)
+        found = jax.vmap(lambda reading: model.recovered(reading, values))(read)
+        is_close = jnp.abs(found - states) <= CLOSE * jnp.maximum(1.0, jnp.abs(states))
+        is_known = jnp.isfinite(states).all(axis=1) & jnp.isfinite(read).all(axis=1)
+        return jnp.sum(is_known & ~is_close.all(axis=1)), jnp.sum(is_known)
+
+    lost, known = jax.vmap(of_path)(white)
+    return jnp.sum(lost) / jnp.maximum(1, jnp.sum(known))

@@ -1,0 +1,1 @@
+"""Unknown quantities as transformations of standard normal variables."""

@@ -1,0 +1,357 @@
+"""NumPyro's distributions as transformations of standard normal variables.
+
+Those with a family of the library's own become that; others are transformed by an exact map where
+there is a simple one.  Any other is taken in a coordinate: NumPyro's map from the real numbers to
+the support, after a shift and a scaling by which z is about standard normal; what its density
+differs from the standard normal one is left over.  Classes of a user are taken the same way, and
+those that have no draws or no density by their quantiles.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, as_input_error
+from invlift.unknowns.distributions.base import (
+    NUM_HALVINGS,
+    WIDEST,
+    Distribution,
+    Positive,
+    log_normal,
+)
+from invlift.unknowns.distributions.families import (
+    Exponential,
+    HalfCauchy,
+    HalfNormal,
+    Lognormal,
+    Normal,
+    Uniform,
+)
+
+#: Families by the names of NumPyro's classes: see :func:`family_of`.
+FAMILIES: dict[str, Callable[[Any], Distribution]] = {
+    "Normal": lambda given: Normal(given.loc, given.scale),
+    "LogNormal": lambda given: Lognormal(given.loc, given.scale),
+    "HalfNormal": lambda given: HalfNormal(given.scale),
+    "HalfCauchy": lambda given: HalfCauchy(given.scale),
+    "Exponential": lambda given: Exponential(1.0 / given.rate),
+    "Uniform": lambda given: Uniform(given.low, given.high),
+}
+_NUMPYRO = "numpyro.distributions"
+#: Draws by which the coordinate is shifted and scaled.
+NUM_DRAWS = 2000
+
+
+def family_of(given: Any) -> Callable[[Any], Distribution] | None:
+    """What makes a distribution of NumPyro one of a family; None if it has no family.
+
+    A class of a user may have the name of one of NumPyro's and mean something else.
+    """
+    kind = type(given)
+    return FAMILIES.get(kind.__name__) if kind.__module__.startswith(_NUMPYRO) else None
+
+
+class _OfNumpyro(Distribution):
+    """A distribution of NumPyro.
+
+    Attributes
+    ----------
+    given : numpyro.distributions.Distribution
+    """
+
+    given: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the distribution's batches, then that of an event."""
+        return self.given.batch_shape + self.given.event_shape
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Yes, if entries are independent."""
+        return not self.given.event_shape
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of all entries, where NumPyro gives them."""
+        support = self.given.support
+        low = getattr(support, "lower_bound", -math.inf)
+        return float(np.min(low)), float(np.max(getattr(support, "upper_bound", math.inf)))
+
+    def log_density(self, value: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.log_density`."""
+        return jnp.sum(self.given.log_prob(value))
+
+
+class Exact(_OfNumpyro):
+    """A distribution of NumPyro by a map that makes its values of standard normal variables."""
+
+    @property
+    def num_white(self) -> int:
+        """Number k of variables."""
+        return math.prod(self._whitening.shape)
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.transform`."""
+        return self._whitening.transform(white.reshape(self._whitening.shape))
+
+    def whiten(self, value: np.ndarray) -> np.ndarray:
+        """As :meth:`Distribution.whiten`, also where T is affine and mixes entries."""
+        if not self.given.event_shape:
+            return super().whiten(value)
+        at = jnp.zeros(self.num_white)
+        slope = jax.jacfwd(lambda white: jnp.ravel(self.transform(white)))(at)
+        found, *_ = jnp.linalg.lstsq(slope, jnp.ravel(value - self.transform(at)))
+        is_found = jnp.allclose(self.transform(found), value, rtol=1e-9, atol=0.0)
+        return np.where(is_found, found, np.nan)
+
+    @property
+    def _whitening(self):
+        from invlift.unknowns.distributions.whitening import exact_whitening
+
+        return exact_whitening(self.given, self.shape)
+
+
+class Quantiles(Exact):
+    """A distribution of independent numbers, of which there are quantiles alone.
+
+    The value is Q(Phi(z)), for z up to 8: beyond, Phi(z) is 1 to all digits.
+    """
+
+    def log_density(self, value: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.log_density`: by the slope of the quantiles at the value's z."""
+        whitening = self._whitening
+        value = jnp.reshape(value, whitening.shape)
+        low, high = (jnp.full(whitening.shape, end) for end in (-WIDEST, WIDEST))
+        ends = (whitening.transform(jnp.full(whitening.shape, z)) for z in (-1.0, 1.0))
+        is_falling = jnp.greater(*ends)
+
+        def halve(_, ends):
+            low, high = ends
+            middle = 0.5 * (low + high)
+            is_low = (whitening.transform(middle) < value) != is_falling
+            return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
+
+        score, _ = jax.lax.fori_loop(0, NUM_HALVINGS, halve, (low, high))
+        found, slope = jax.jvp(whitening.transform, (score,), (jnp.ones_like(score),))
+        is_there = jnp.isclose(found, value, rtol=1e-6, atol=0.0).all()
+        density = log_normal(score) - jnp.sum(jnp.log(jnp.abs(slope)))
+        return jnp.where(is_there, density, -jnp.inf)
+
+    @property
+    def _whitening(self):
+        from invlift.unknowns.distributions.whitening import exact_whitening
+
+        return exact_whitening(self.given, self.shape, by_quantiles=True)
+
+
+class Coordinate(_OfNumpyro):
+    """A distribution of NumPyro in the coordinate z, of which T(centre + spread z) is the value.
+
+    Attributes
+    ----------
+    given : numpyro.distributions.Distribution
+    centre, spread : array
+        About the median and the standard deviation of the value mapped to the real numbers.
+    """
+
+    centre: jax.Array
+    spread: jax.Array
+
+    @property
+    def num_white(self) -> int:
+        """Number k of variables; a simplex has fewer than entries."""
+        return math.prod(self.centre.shape)
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.transform`."""
+        return _bijection(self.given)(self._unbounded(white))
+
+    def log_reference(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.log_reference`."""
+        bijection, at = _bijection(self.given), self._unbounded(white)
+        value = bijection(at)
+        log_volume = jnp.sum(bijection.log_abs_det_jacobian(at, value))
+        log_volume += jnp.sum(jnp.log(self.spread))
+        return self.log_density(value) + log_volume - log_normal(white)
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Distribution.sample`."""
+        value = self.given.sample(jax.random.key(rng.integers(2**32)))
+        return np.asarray(self.whiten(value))
+
+    def whiten(self, value: jax.Array) -> jax.Array:
+        """The variables z, (k,), of which T is a value."""
+        return jnp.ravel((_bijection(self.given).inv(value) - self.centre) / self.spread)
+
+    def _unbounded(self, white):
+        return self.centre + self.spread * white.reshape(self.centre.shape)
+
+
+class PositiveCoordinate(Coordinate, Positive):
+    """The same of a positive number, whose coordinate is its logarithm."""
+
+    @property
+    def log_median(self) -> jax.Array:
+        """The centre."""
+        return self.centre
+
+    @property
+    def log_sd(self) -> jax.Array:
+        """The spread."""
+        return self.spread
+
+    def log_density_of_log(self, log_value: jax.Array) -> jax.Array:
+        """As :meth:`Positive.log_density_of_log`."""
+        return self.given.log_prob(jnp.exp(log_value))
+
+
+def is_distribution(thing: Any) -> bool:
+    """Whether it is a distribution of the library, of NumPyro, or of a class made from these."""
+    numpyro = sys.modules.get(_NUMPYRO)  # until it is imported nobody has made one of its
+    is_numpyro = numpyro is not None and isinstance(thing, numpyro.Distribution)
+    return isinstance(thing, Distribution) or is_numpyro
+
+
+def as_distribution(given: Any) -> Distribution:
+    """A distribution of the library as it is, and one of NumPyro as one.
+
+    Raises
+    ------
+    InputError
+        If it is neither, a distribution of NumPyro that is not continuous, or of a class that has
+        neither ``sample`` and ``log_prob`` nor ``icdf``.
+    """
+    if isinstance(given, Distribution):
+        return given
+    kind = type(given)
+    if not is_distribution(given):
+        raise InputError(
+            "distribution",
+            "a distribution of invlift or of NumPyro",
+            f"{given!r}"[:80],
+            "give one, invlift.normal(0.0, 1.0) say",
+        )
+    import numpyro.distributions as dist
+
+    if kind is dist.Independent:
+        return as_distribution(given.base_dist)
+    if kind is dist.ExpandedDistribution and family_of(given.base_dist):
+        family = as_distribution(given.base_dist)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, given.batch_shape), family)
+    remedy = "write it in JAX, and name its attributes in arg_constraints or pytree_data_fields"
+    with as_input_error(f"distribution {kind.__name__}", "one that JAX can evaluate", remedy):
+        _check_bounds(given)
+        if (family := family_of(given)) is None or given.event_shape:
+            return _exact_or_in_a_coordinate(given)
+        return jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), family(given)))
+
+
+def _check_bounds(given: Any) -> None:
+    bounds = (getattr(given.support, f"{end}_bound", None) for end in ("lower", "upper"))
+    low, high = (None if bound is None else np.asarray(bound) for bound in bounds)
+    if low is not None and high is not None and not np.all(low < high):
+        raise InputError(
+            f"NumPyro's {type(given).__name__}",
+            "a support with a lower bound below the upper one",
+            f"from {low.max():g} to {high.min():g}",
+            "correct the bounds",
+        )
+
+
+def repeated(given: Any, num: int) -> Distribution:
+    """Independent values of the distribution of one number, (num,).
+
+    Raises
+    ------
+    InputError
+        As :func:`as_distribution`; if it is not of one number.
+    """
+    found = as_distribution(given)
+    if found.shape:
+        expected, remedy = "a distribution of one number", "give that of each"
+        raise InputError("distribution", expected, f"one of shape {found.shape}", remedy)
+    if isinstance(found, _OfNumpyro):
+        return as_distribution(found.given.expand((num,)))
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num,)), found)
+
+
+def _exact_or_in_a_coordinate(given: Any) -> Exact | Quantiles | Coordinate:
+    import numpyro.distributions as dist
+
+    from invlift.unknowns.distributions.whitening import exact_whitening
+
+    name = type(given).__name__
+    if given.support is None:
+        expected, remedy = "a support", "give the class one: support = dist.constraints.real, say"
+        raise InputError(f"distribution {name}", expected, "none", remedy)
+    if given.support.is_discrete:
+        raise InputError(
+            "distribution",
+            "a continuous distribution",
+            f"NumPyro's {name}",
+            "sum over what is discrete, or give it a continuous distribution",
+        )
+    if isinstance(given, dist.ImproperUniform):
+        expected, remedy = "a proper distribution", "give a wide normal or uniform one"
+        raise InputError("distribution", expected, f"NumPyro's {name}", remedy)
+    given = jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), given))
+    is_positive = given.support is dist.constraints.positive and given.shape() == ()
+    if not is_positive and exact_whitening(given, given.shape()) is not None:
+        return Exact(given)
+    value = jax.ShapeDtypeStruct(given.shape(), float)
+    if not (_has(given.sample, jax.random.key(0)) and _has(given.log_prob, value)):
+        if given.event_shape or exact_whitening(given, given.shape(), by_quantiles=True) is None:
+            expected = "sample and log_prob; or of independent numbers icdf, the quantiles"
+            remedy = "write these methods, or transform a distribution that has them"
+            raise InputError(f"distribution {name}", expected, "neither of both", remedy)
+        return Quantiles(given)
+    try:
+        free = np.asarray(_free_draws(given))
+    except NotImplementedError:
+        expected = "a distribution with a support that NumPyro maps the real numbers to"
+        raise InputError("distribution", expected, f"{name}", "give another one") from None
+    if not np.all(np.isfinite(free)):
+        raise InputError(
+            "distribution", "draws within its support", f"others, of NumPyro's {name}", "correct it"
+        )
+    kind = PositiveCoordinate if is_positive else Coordinate
+    return kind(given, *jax.device_put(centre_and_spread(free)))
+
+
+def _has(method: Callable, *arguments: Any) -> bool:
+    """Whether a method of a distribution is written: the base class of NumPyro has all of them."""
+    try:
+        jax.eval_shape(method, *arguments)
+    except NotImplementedError:
+        return False
+    return True
+
+
+def centre_and_spread(free: np.ndarray) -> list[np.ndarray]:
+    """Shift and scale, (...) each, by which draws (n, ...) are about standard normal.
+
+    By quantiles, which long tails do not move; far out, as a scale that is too small costs more
+    than one that is too large.  To two digits: the last ones may differ between machines.
+    """
+    low, centre, high = np.quantile(free, [0.0228, 0.5, 0.9772], axis=0)
+    rounded = np.vectorize(lambda value: float(f"{value:.1e}"), otypes=[float])
+    return [rounded(centre), rounded(0.25 * (high - low))]
+
+
+@jax.jit  # as one program: one for each of its operations takes many times as long
+def _free_draws(given):
+    return jax.vmap(_bijection(given).inv)(given.sample(jax.random.key(0), (NUM_DRAWS,)))
+
+
+def _bijection(given):
+    from numpyro.distributions import biject_to
+
+    return biject_to(given.support)

@@ -1,0 +1,181 @@
+"""Scores of observed values: smooth functions of them that are about standard normal.
+
+The density of a value relative to its score's standard normal one is left to whoever asks, which
+makes any smooth function exact; one that is nearly standard normal makes for long steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from numpyro.distributions import transforms
+
+from invlift.unknowns.distributions import student_t
+from invlift.unknowns.distributions.whitening import lower_of, solved, unwrapped
+
+
+class _Score(NamedTuple):
+    """Of a kind of distribution: functions of it and of a value, and of it alone."""
+
+    of: Callable[[dist.Distribution, jax.Array], jax.Array]
+    centre: Callable[[dist.Distribution], jax.Array]
+
+
+def score_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
+    """Scores of observed values, of their shape; None where the distribution has none.
+
+    Parameters
+    ----------
+    given : numpyro.distributions.Distribution
+        Parameters may be traced.
+    value : array
+    """
+    given = unwrapped(given)
+    if given.support is None or given.support.is_discrete:
+        return None
+    if isinstance(given, dist.TransformedDistribution) and type(given) not in _SCORES:
+        shape = jnp.shape(value)
+        for each in reversed(given.transforms):
+            value = each.inv(value)
+        score = score_of(given.base_dist, value)
+        return None if score is None or score.shape != shape else score
+    kind = _kind(given)
+    return None if kind is None else kind.of(given, value)
+
+
+def log_rest_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
+    """Log density of observed values relative to that of their scores, of their shape.
+
+    None where it has no form that is simpler than the difference: with one, what moves the location
+    alone, a differential equation say, need not be solved once more for it.
+    """
+    given = unwrapped(given)
+    rest = _LOG_RESTS.get(type(given))
+    return None if rest is None else jnp.broadcast_to(rest(given, value), jnp.shape(value))
+
+
+def centre_of(given: dist.Distribution, shape: tuple[int, ...]) -> jax.Array:
+    """The middle of a distribution with scores, of a shape: its location, median or mean."""
+    given = unwrapped(given)
+    if isinstance(given, dist.TransformedDistribution) and type(given) not in _SCORES:
+        onward = transforms.ComposeTransform(given.transforms)
+        return onward(centre_of(given.base_dist, tuple(onward.inverse_shape(shape))))
+    return jnp.broadcast_to(_kind(given).centre(given), shape).astype(float)
+
+
+def _kind(given) -> _Score | None:
+    """What scores values of a distribution: by its own class, or by its moments."""
+    found = _SCORES.get(type(given))
+    if found is not None or given.event_shape or isinstance(given, WITH_ATOMS):
+        return found
+    try:
+        _by_moments(given, given.mean)
+    except NotImplementedError:
+        return None
+    return _Score(_by_moments, lambda given: given.mean)
+
+
+def _by_moments(given, value):
+    return (value - given.mean) / jnp.sqrt(given.variance)
+
+
+def _by_quantiles(given, value):
+    """By median and spread, where moments may be infinite, of the value as a real number."""
+    free = dist.biject_to(given.support).inv
+    low, middle, high = (free(given.icdf(each)) for each in (0.1587, 0.5, 0.8413))
+    return 2.0 * (free(value) - middle) / (high - low)
+
+
+def _located(given, value):
+    return (value - given.loc) / given.scale
+
+
+def _student_t(given, value):
+    return student_t.inverse_transform(_located(given, value), jnp.asarray(given.df))
+
+
+def _lognormal(given, value):
+    return (jnp.log(value) - given.loc) / given.scale
+
+
+def _inverse_gamma(given, value):
+    """By its reciprocal's moments: its own may be infinite."""
+    return (given.concentration - given.rate / value) / jnp.sqrt(given.concentration)
+
+
+def _von_mises(given, value):
+    return jnp.sqrt(given.concentration) * jnp.sin(value - given.loc)
+
+
+def _whitened(given, value):
+    return solved(lower_of(given), value - given.loc, lower=True)
+
+
+def _of_matrix(given, value):
+    half = solved(given.scale_tril_column, value - given.loc, lower=True)
+    turned = solved(given.scale_tril_row, jnp.swapaxes(half, -1, -2), lower=True)
+    return jnp.swapaxes(turned, -1, -2)
+
+
+def _steps(given, value):
+    before = jnp.concatenate([jnp.zeros_like(value[..., :1]), value[..., :-1]], axis=-1)
+    return (value - before) / jnp.asarray(given.scale)[..., None]
+
+
+def _location(given):
+    return given.loc
+
+
+def _median(given):
+    return given.icdf(0.5)
+
+
+_SCORES = (
+    {
+        kind: _Score(_located, _location)
+        for kind in (dist.Cauchy, dist.Laplace, dist.Logistic, dist.Normal)
+    }
+    | {
+        kind: _Score(_by_quantiles, _median)
+        for kind in (
+            dist.Dagum,
+            dist.DoublyTruncatedPowerLaw,
+            dist.Gompertz,
+            dist.LeftTruncatedDistribution,
+            dist.Levy,
+            dist.LowerTruncatedPowerLaw,
+            dist.RightTruncatedDistribution,
+            dist.TwoSidedTruncatedDistribution,
+        )
+    }
+    | {
+        kind: _Score(_whitened, _location)
+        for kind in (
+            dist.LowRankMultivariateNormal,
+            dist.MultivariateNormal,
+            dist.MultivariateStudentT,
+        )
+    }
+    | {
+        dist.GaussianRandomWalk: _Score(_steps, lambda given: 0.0),
+        dist.InverseGamma: _Score(_inverse_gamma, lambda given: given.rate / given.concentration),
+        dist.LogNormal: _Score(_lognormal, lambda given: jnp.exp(given.loc)),
+        dist.MatrixNormal: _Score(_of_matrix, _location),
+        dist.StudentT: _Score(_student_t, _location),
+        dist.VonMises: _Score(_von_mises, _location),
+    }
+)
+#: Some single values of these have a probability.
+WITH_ATOMS = (dist.Delta, dist.HurdleProbs)
+_LOG_RESTS = {
+    dist.GaussianRandomWalk: lambda given, value: -jnp.log(given.scale)[..., None],
+    dist.LogNormal: lambda given, value: -jnp.log(given.scale) - jnp.log(value),
+    dist.MultivariateNormal: lambda given, value: (
+        -jnp.log(jnp.diagonal(given.scale_tril, axis1=-2, axis2=-1))
+    ),
+    dist.Normal: lambda given, value: -jnp.log(given.scale),
+}

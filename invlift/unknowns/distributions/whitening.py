@@ -1,0 +1,190 @@
+"""Latent values: NumPyro's distributions with traced parameters, as maps of standard normal z.
+
+The map is exact for those with a simple one, else it is NumPyro's from the real numbers to the
+support, of which the density relative to the standard normal one is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import ndtr
+from numpyro.distributions import transforms
+
+from invlift.unknowns.distributions.of_numpyro import family_of
+
+Shape = tuple[int, ...]
+_WRAPPERS = (dist.Independent, dist.ExpandedDistribution, dist.MaskedDistribution)
+
+
+def unwrapped(given: dist.Distribution) -> dist.Distribution:
+    """The distribution without what only reshapes or masks it."""
+    while isinstance(given, _WRAPPERS):
+        given = given.base_dist
+    return given
+
+
+def mask_of(given: dist.Distribution) -> jax.Array | bool:
+    """Which values count: of a shape that goes with theirs, or a single answer."""
+    while isinstance(given, _WRAPPERS):
+        if isinstance(given, dist.MaskedDistribution):
+            mask, after = given._mask, (None,) * given.event_dim
+            return mask if isinstance(mask, bool) else mask[(..., *after)]
+        given = given.base_dist
+    return True
+
+
+class Whitening(NamedTuple):
+    """A map of standard normal variables to values of a shape.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the variables.
+    transform : callable
+        Variables of that shape to the value.
+    """
+
+    shape: Shape
+    transform: Callable[[jax.Array], jax.Array]
+
+
+def exact_whitening(
+    given: dist.Distribution, shape: Shape, *, by_quantiles: bool = False
+) -> Whitening | None:
+    """A map that gives values of the distribution exactly; None if there is no simple one.
+
+    Parameters
+    ----------
+    given : numpyro.distributions.Distribution
+        Parameters may be traced.
+    shape : tuple of int
+        Of the values, batches that it is expanded to first.
+    by_quantiles : bool
+        Whether independent numbers may be made by ``icdf``, which tells little of far tails.
+    """
+    given = unwrapped(given)
+    family = family_of(given)
+    if family is not None:
+        quantile = family(given).quantile
+        return Whitening(shape, lambda z: jnp.broadcast_to(quantile(z), shape))
+    if type(given) in _EXACT:
+        return Whitening(shape, lambda z: _EXACT[type(given)](given, z))
+    if isinstance(given, dist.EulerMaruyama) and len(shape) == len(given.event_shape):
+        return _euler_maruyama(given, shape)
+    if _is_transformed(given):
+        onward = transforms.ComposeTransform(given.transforms)
+        at = tuple(onward.inverse_shape(shape))
+        base = exact_whitening(given.base_dist, at, by_quantiles=by_quantiles)
+        return base and Whitening(base.shape, lambda z: onward(base.transform(z)))
+    if by_quantiles and not given.event_shape and _has_quantiles(given):
+        return Whitening(shape, lambda z: jnp.broadcast_to(given.icdf(ndtr(z)), shape))
+    return None
+
+
+def _is_transformed(given: dist.Distribution) -> bool:
+    """Whether values are transforms of those of another one, and no class of a user says else."""
+    of_user = (each for each in type(given).__mro__ if not each.__module__.startswith("numpyro."))
+    own = {name for each in of_user for name in vars(each)}
+    is_changed = bool(own & {"log_prob", "sample", "icdf"})
+    return isinstance(given, dist.TransformedDistribution) and not is_changed
+
+
+def _has_quantiles(given: dist.Distribution) -> bool:
+    try:
+        jax.eval_shape(given.icdf, jnp.full(given.shape(), 0.5))
+    except NotImplementedError:
+        return False
+    return True
+
+
+def coordinate_shape(given: dist.Distribution, shape: Shape) -> Shape:
+    """Shape of the real numbers that NumPyro maps to values of a shape."""
+    return tuple(dist.biject_to(given.support).inverse_shape(shape))
+
+
+def _cauchy(given, z):
+    """By the quantile of Phi(z), accurate in both tails."""
+    is_below = z < 0.0
+    below = -1.0 / jnp.tan(np.pi * ndtr(jnp.where(is_below, z, -1.0)))
+    above = 1.0 / jnp.tan(np.pi * ndtr(-jnp.where(is_below, 1.0, z)))
+    return given.loc + given.scale * jnp.where(is_below, below, above)
+
+
+def _multivariate(given, z):
+    return given.loc + _times(lower_of(given), z)
+
+
+def _matrix_normal(given, z):
+    rows, columns = given.scale_tril_row, given.scale_tril_column
+    return given.loc + rows @ z @ jnp.swapaxes(columns, -1, -2)
+
+
+def _of_precision(given, z):
+    upper = jnp.swapaxes(jnp.linalg.cholesky(given.precision_matrix), -1, -2)
+    return given.loc + solved(upper, z, lower=False)
+
+
+def _random_walk(given, z):
+    return jnp.cumsum(jnp.asarray(given.scale)[..., None] * z, axis=-1)
+
+
+def _projected(given, z):
+    moved = given.concentration + z
+    return moved / jnp.linalg.norm(moved, axis=-1, keepdims=True)
+
+
+_EXACT = {
+    dist.CAR: _of_precision,
+    dist.Cauchy: _cauchy,
+    dist.GaussianRandomWalk: _random_walk,
+    dist.LowRankMultivariateNormal: _multivariate,
+    dist.MatrixNormal: _matrix_normal,
+    dist.MultivariateNormal: _multivariate,
+    dist.ProjectedNormal: _projected,
+}
+
+
+def lower_of(given: dist.Distribution) -> jax.Array:
+    """Lower triangular L of a distribution of vectors whose covariance is proportional to L L^T."""
+    if isinstance(given, dist.LowRankMultivariateNormal):
+        return jnp.linalg.cholesky(given.covariance_matrix)
+    return given.scale_tril
+
+
+def solved(matrix: jax.Array, vectors: jax.Array, *, lower: bool) -> jax.Array:
+    """Vectors along the last axis, multiplied by the inverse of a triangular matrix."""
+    solve = partial(solve_triangular, lower=lower)
+    return jnp.vectorize(solve, signature="(n,n),(n)->(n)")(matrix, vectors)
+
+
+def _times(lower, z):
+    return jnp.einsum("...ij,...j->...i", lower, z)
+
+
+def _euler_maruyama(given, shape):
+    """By its increments, for one path."""
+    first = exact_whitening(given.init_dist, shape[1:])
+    if first is None:
+        return None
+    times = jnp.asarray(given.t)
+
+    def transform(z):
+        def step(state, now):
+            noise, time, length = now
+            drift, diffusion = given.sde_fn(state, time)
+            new = state + length * drift + jnp.sqrt(length) * diffusion * noise
+            return new, new
+
+        start = first.transform(z[0])
+        _, path = jax.lax.scan(step, start, (z[1:], times[:-1], jnp.diff(times)))
+        return jnp.concatenate([start[None], path])
+
+    return Whitening(shape, transform) if first.shape == shape[1:] else None

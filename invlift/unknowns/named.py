@@ -1,0 +1,108 @@
+"""Unknowns by name, each with a distribution of its own, and models that are functions of them."""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, told_at
+from invlift.unknowns.axes import RESERVED_AXES, check_agreement, checked_axes, checked_unit
+from invlift.unknowns.distributions import Distribution, as_distribution
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.priors.named import NamedPrior, Shapes
+
+#: What draws, or the table of them, hold beside the unknowns.
+RESERVED = ("predicted", "noise_score", "sigma", "elpd_loo", "p_loo", "num_loo_unreliable")
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """A distribution, or a prior, with what the numbers are in.
+
+    Attributes
+    ----------
+    distribution : Distribution or Prior
+        Of invlift or of NumPyro.  Of :func:`invlift.manifold_problem` a manifold or a shape.
+    unit : str
+        As results are to write it, such as "1/s".
+    axes : mapping of str to sequence
+        For each axis of a value its name and the coordinates along it, numbers or words:
+        ``{"year": range(1900, 1921)}``.
+    """
+
+    distribution: Any
+    unit: str = ""
+    axes: Mapping[str, Sequence] = field(default_factory=dict)
+
+
+def unpack(coefficients: jax.Array, shapes: Shapes) -> dict[str, jax.Array]:
+    """The values of unknowns by name, of shapes in this order, from coefficients (N,)."""
+    ends = np.cumsum([math.prod(shape) for _, shape in shapes])
+    return {
+        name: coefficients[end - math.prod(shape) : end].reshape(shape)
+        for (name, shape), end in zip(shapes, ends, strict=True)
+    }
+
+
+def pack(values: Mapping[str, Any], shapes: Shapes) -> jax.Array:
+    """Values by name as one vector, (N,): the inverse of :func:`unpack`."""
+    return jnp.concatenate([jnp.asarray(values[name]).ravel() for name, _ in shapes])
+
+
+def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> NamedPrior:
+    """Prior of unknowns by name.
+
+    Parameters
+    ----------
+    unknowns : mapping of str to Unknown, Distribution or Prior
+        Distributions of invlift or of NumPyro; a prior, of a field say, for a vector.
+
+    Raises
+    ------
+    InputError
+        If there are none, a name cannot be that of an argument or means something else among the
+        draws, what it stands for is no distribution, or axes do not fit it or each other.
+    """
+    if not isinstance(unknowns, Mapping) or not unknowns:
+        found = "none" if isinstance(unknowns, Mapping) else type(unknowns).__name__
+        remedy = "name them with their distributions, as a dict"
+        raise InputError("unknowns", "at least one by name", found, remedy)
+    parts, shapes, units, axes = {}, [], [], []
+    for name, given in unknowns.items():
+        check_name(name)
+        given = given if isinstance(given, Unknown) else Unknown(given)
+        part = given.distribution
+        with told_at(f"unknown {name}"):
+            parts[name] = part if isinstance(part, Prior) else as_distribution(part)
+        shape = parts[name].shape
+        if 0 in shape:
+            raise InputError(f"unknown {name}", "at least one number", "none", "leave it out")
+        shapes.append((name, shape))
+        units.append(checked_unit(f"unknown {name}, unit", given.unit))
+        axes.append(checked_axes(f"unknown {name}", given.axes, shape))
+    check_agreement((f"unknown {name}", own) for name, own in zip(parts, axes, strict=True))
+    return NamedPrior(parts, tuple(shapes), tuple(units), tuple(axes))
+
+
+def check_name(name: str, taken: Sequence[str] = ()) -> None:
+    """Check that a name can be that of an unknown.
+
+    Raises
+    ------
+    InputError
+        If it cannot be that of a function's argument, or means something else among the draws or
+        is taken.
+    """
+    if not (isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)):
+        raise InputError(
+            "unknowns", "names that a function's arguments can have", f"{name!r}", "rename it"
+        )
+    if name in (*RESERVED, *RESERVED_AXES, *taken):
+        raise InputError(f"unknown {name}", "another name", "one that is taken", "rename it")

@@ -1,0 +1,109 @@
+"""Priors of coefficients that are a smooth function of those of another prior."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.programs.derivatives import second_directional
+from invlift.unknowns.distributions import Distribution
+from invlift.unknowns.priors.base import Prior, Tangent, on_columns
+
+
+class MappedPrior(Prior):
+    """x = M(v), where v, (n,), are the coefficients of another prior and M is a cheap map.
+
+    A subclass writes ``map``, and ``push_map`` and ``pull_map`` where automatic differentiation
+    would be slow, and says by ``is_map_affine`` whether M is affine.
+
+    Attributes
+    ----------
+    prior : Prior
+        Of v.
+    """
+
+    is_map_affine: ClassVar[bool] = False
+
+    prior: Prior
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether map and prior are."""
+        return self.is_map_affine and self.prior.is_affine
+
+    @property
+    def num_white(self) -> int:
+        """Number m of standard normal variables."""
+        return self.prior.num_white
+
+    def map(self, inner: jax.Array) -> jax.Array:
+        """M(v), (N,), for v of (n,)."""
+        raise NotImplementedError
+
+    def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
+        """M'(v) D, (N,) or (N, k), for D of (n,) or (n, k)."""
+        return on_columns(jax.linearize(self.map, inner)[1], directions)
+
+    def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
+        """M'(v)^T V, (n,) or (n, k), for V of (N,) or (N, k)."""
+        back = jax.vjp(self.map, inner)[1]
+        return on_columns(lambda column: back(column)[0], values)
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """Coefficients, (N,), for w of (m,)."""
+        return self.map(self.prior.transform(white))
+
+    def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
+        """Coefficients, (N,), and their derivatives, by the chain rule."""
+        inner, tangent = self.prior.linearise(white)
+        return self.map(inner), _Through(self, inner, tangent)
+
+    def log_reference(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Prior.log_reference`."""
+        return self.prior.log_reference(white)
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Prior.sample`."""
+        return self.prior.sample(rng)
+
+    def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
+        """As :meth:`Prior.parameters`."""
+        return self.prior.parameters(white)
+
+    @property
+    def distributions(self) -> dict[str, Distribution]:
+        """As :attr:`Prior.distributions`."""
+        return self.prior.distributions
+
+
+class _Through(NamedTuple):
+    """Derivatives of M(X(w)) from those of X."""
+
+    outer: MappedPrior
+    inner: jax.Array
+    tangent: Tangent
+
+    def push(self, directions):
+        return self.outer.push_map(self.inner, self.tangent.push(directions))
+
+    def pull(self, values):
+        return self.tangent.pull(self.outer.pull_map(self.inner, values))
+
+    def curvature(self, direction):
+        bent = self.outer.push_map(self.inner, self.tangent.curvature(direction))
+        if self.outer.is_map_affine:
+            return bent
+        along = self.tangent.push(direction)
+        return bent + second_directional(self.outer.map, (self.inner,), (along,))
+
+    def pull_back(self, weights, directions, pushed):
+        inside = self.tangent.push(directions)
+        pulled = self.outer.pull_map(self.inner, weights)
+        found = self.tangent.pull_back(pulled, directions, inside)
+        if self.outer.is_map_affine:
+            return found
+        by_inner = jax.grad(lambda v: jnp.sum(weights * self.outer.push_map(v, inside)))
+        return found + self.tangent.pull(by_inner(self.inner))

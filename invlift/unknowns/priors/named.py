@@ -1,0 +1,192 @@
+"""Independent unknowns by name, each with a distribution or a prior, as one prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.programs.pytrees import static
+from invlift.unknowns.axes import Axes
+from invlift.unknowns.distributions import Distribution, Normal
+from invlift.unknowns.priors.base import Prior, Tangent, linearised
+
+#: Names of arrays and their shapes, as they follow one another in a vector.
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class NamedPrior(Prior):
+    """Independent unknowns by name.
+
+    Coefficients, (N,), are the entries of all unknowns in their own units, one unknown after the
+    other.
+
+    Attributes
+    ----------
+    parts : dict of str to Distribution or Prior
+    shapes : tuple of (str, tuple of int)
+        Names of the unknowns and shapes of their values.
+    units : tuple of str
+        Unit of each.
+    axes : tuple of tuples of (str, tuple)
+        Of each, names of the axes with their coordinates; empty where they have none.
+    main : str
+        The one whose :meth:`parameters` have no name in front.
+    """
+
+    parts: dict[str, Distribution | Prior]
+    shapes: Shapes = static()
+    units: tuple[str, ...] = static()
+    axes: tuple[Axes, ...] = static()
+    main: str = static(default="")
+
+    @property
+    def units_by_name(self) -> dict[str, str]:
+        """Units of the unknowns that have one."""
+        return {name: unit for (name, _), unit in zip(self.shapes, self.units, strict=True) if unit}
+
+    @property
+    def num_white(self) -> int:
+        """Number m of standard normal variables."""
+        return sum(self.parts[name].num_white for name, _ in self.shapes)
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether some unknowns have priors, and these are affine, and all others are normal."""
+        parts = self.parts.values()
+        return self._has_priors and all(
+            part.is_affine if isinstance(part, Prior) else isinstance(part, Normal)
+            for part in parts
+        )
+
+    @property
+    def _has_priors(self) -> bool:
+        return any(isinstance(part, Prior) for part in self.parts.values())
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """Coefficients X(w), (N,), for w of (m,)."""
+        values = [jnp.ravel(part.transform(own)) for _, part, own in self.split(white)]
+        return jnp.concatenate(values)
+
+    def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
+        """X(w), (N,), and its derivatives: those of the parts, if any has some of its own."""
+        if not self._has_priors:
+            is_elementwise = all(part.is_elementwise for part in self.parts.values())
+            return linearised(self.transform, white, is_elementwise)
+        found = [
+            part.linearise(own) if isinstance(part, Prior) else _linearised(part, own)
+            for _, part, own in self.split(white)
+        ]
+        values, tangents = zip(*found, strict=True)
+        return jnp.concatenate(values), _Beside(self, tangents)
+
+    def log_reference(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Prior.log_reference`."""
+        return sum((part.log_reference(own) for _, part, own in self.split(white)), jnp.zeros(()))
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Prior.sample`."""
+        return np.concatenate([self.parts[name].sample(rng) for name, _ in self.shapes])
+
+    def whiten(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The variables, (m,), of values by name.
+
+        Raises
+        ------
+        InputError
+            If a value cannot be, or an unknown has a prior, which is not inverted.
+        """
+        found = []
+        for name, _ in self.shapes:
+            part = self.parts[name]
+            remedy = "give another, or an array of standard normal variables"
+            if isinstance(part, Prior):
+                expected = "a distribution with an inverse"
+                raise InputError(f"starts, {name}", expected, type(part).__name__, remedy)
+            white = np.asarray(part.whiten(values[name]))
+            if not np.all(np.isfinite(white)):
+                expected = "values that the distribution can have"
+                raise InputError(f"starts, {name}", expected, f"{values[name]}"[:80], remedy)
+            found.append(white)
+        return np.concatenate(found)
+
+    def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
+        """What is unknown about the priors among the parts, as `phi_prior_range` of `phi`."""
+        return {
+            f"{self.prefix(name)}{key}": value
+            for name, part, own in self.split(white)
+            if isinstance(part, Prior)
+            for key, value in part.parameters(own).items()
+        }
+
+    def prefix(self, name: str) -> str:
+        """What precedes the names of the parameters of an unknown."""
+        return "" if name == self.main else f"{name}_"
+
+    @property
+    def distributions(self) -> dict[str, Distribution]:
+        """As :attr:`Prior.distributions`: of numbers, and of what is unknown about priors."""
+        found = {}
+        for name, part in self.parts.items():
+            if isinstance(part, Prior):
+                prefix = self.prefix(name)
+                found |= {f"{prefix}{key}": each for key, each in part.distributions.items()}
+            elif part.shape == ():
+                found[name] = part
+        return found
+
+    def split(self, white: jax.Array) -> Iterator[tuple[str, Distribution | Prior, jax.Array]]:
+        """Name, distribution and variables of each unknown."""
+        for (name, _), own in zip(self.shapes, jnp.split(white, self._ends[0]), strict=True):
+            yield name, self.parts[name], own
+
+    @property
+    def firsts(self) -> dict[str, int]:
+        """Number of the first coefficient of each unknown, by its name."""
+        return dict(zip((name for name, _ in self.shapes), [0, *self._ends[1]], strict=True))
+
+    @property
+    def _ends(self) -> tuple[list[int], list[int]]:
+        """Where variables and coefficients of all unknowns but the last end."""
+        sizes = [self.parts[name].num_white for name, _ in self.shapes]
+        shapes = [math.prod(shape) for _, shape in self.shapes]
+        return tuple(np.cumsum(each)[:-1].tolist() for each in (sizes, shapes))
+
+
+class _Beside(NamedTuple):
+    """Tangents of the parts of a prior."""
+
+    prior: NamedPrior
+    tangents: tuple[Tangent, ...]
+
+    def push(self, directions):
+        return self._of_parts("push", self._by_white(directions))
+
+    def pull(self, values):
+        return self._of_parts("pull", self._by_value(values))
+
+    def curvature(self, direction):
+        return self._of_parts("curvature", self._by_white(direction))
+
+    def pull_back(self, weights, directions, pushed):
+        parts = self._by_value(weights), self._by_white(directions), self._by_value(pushed)
+        return self._of_parts("pull_back", *parts)
+
+    def _of_parts(self, method, *arguments):
+        parts = zip(self.tangents, *arguments, strict=True)
+        return jnp.concatenate([getattr(tangent, method)(*own) for tangent, *own in parts])
+
+    def _by_white(self, values):
+        return jnp.split(values, self.prior._ends[0])
+
+    def _by_value(self, values):
+        return jnp.split(values, self.prior._ends[1])
+
+
+def _linearised(part: Distribution, white):
+    return linearised(lambda white: jnp.ravel(part.transform(white)), white, part.is_elementwise)

@@ -1,0 +1,56 @@
+"""Small nonlinear inverse problems of every shape the lift distinguishes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.models.jax_function import JaxFunction
+from invlift.noise import gaussian_noise, known_noise
+from invlift.problems.inverse_problem import inverse_problem
+from invlift.unknowns.distributions import lognormal
+from invlift.unknowns.priors.base import AffinePrior
+
+
+class CorrelatedPrior(AffinePrior):
+    """Gaussian prior, mean + factor w, with more or fewer white variables than coefficients."""
+
+    mean: jax.Array
+    factor: jax.Array
+
+    @property
+    def num_white(self):
+        return self.factor.shape[1]
+
+    def sqrt(self, white):
+        return self.factor @ white
+
+    def sqrt_transpose(self, values):
+        return self.factor.T @ values
+
+
+def curved(coefficients, matrix):
+    """A nonlinear map (N,) to (d,) with no symmetry that could hide an error."""
+    linear = matrix @ coefficients
+    return jnp.sin(linear) + 0.3 * linear**2 + 0.1 * coefficients[0] * coefficients[-1]
+
+
+def build_curved(num_observations, num_white, noise, seed):
+    rng = np.random.default_rng(seed)
+    size = num_white + 1
+    prior = CorrelatedPrior(
+        jnp.asarray(rng.normal(size=size)), jnp.asarray(rng.normal(size=(size, num_white)))
+    )
+    matrix = jnp.asarray(0.5 * rng.normal(size=(num_observations, size)))
+    observed = rng.normal(size=num_observations)
+    return LiftedPosterior(inverse_problem(JaxFunction(curved, (matrix,)), prior, noise, observed))
+
+
+CASES = {
+    "fewer observations than unknowns, lognormal noise": lambda: build_curved(
+        2, 4, gaussian_noise(lognormal(-1.0, 0.7)), 1
+    ),
+    "more observations than unknowns, known noise of each sensor": lambda: build_curved(
+        5, 2, known_noise(np.array([0.1, 0.3, 0.05, 0.7, 0.2])), 4
+    ),
+}

@@ -1,0 +1,436 @@
+"""NumPyro models as inverse problems: one density, names, readings, simulations, errors."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro import handlers
+from numpyro.contrib.control_flow import cond, scan
+from numpyro.infer.reparam import LocScaleReparam
+from numpyro.infer.util import log_density, log_likelihood
+
+import invlift
+from invlift.errors import InputError
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
+
+X = np.linspace(-1.0, 1.0, 6)
+COUNTS = np.array([1, 0, 2, 3, 1, 4])
+READINGS = 0.4 + 0.7 * X + 0.1 * np.array([0.3, -1.0, 0.8, 0.1, -0.4, 0.9])
+
+
+def everything(x, readings=None, counts=None):
+    """Dependent and bounded unknowns; normal readings, masked and weighed ones, and counts."""
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    spread = numpyro.sample("spread", dist.HalfNormal(1.0))
+    shape = numpyro.sample("shape", dist.Gamma(2.0, 2.0 / spread))
+    with numpyro.plate("group", 2):
+        effect = numpyro.sample("effect", dist.Normal(mean, spread))
+    slope = numpyro.deterministic("slope", effect[0] - effect[1])
+    with handlers.scale(scale=0.5):
+        weighed = numpyro.sample("weighed", dist.Normal(slope, 1.0))
+    with numpyro.plate("reading", x.size):
+        numpyro.sample("y", dist.Normal(mean + slope * x, 0.3 * shape), obs=readings)
+        mask = np.arange(x.size) < 4
+        part = None if readings is None else np.where(mask, readings, np.nan)
+        numpyro.sample("part", dist.StudentT(4.0, slope, spread).mask(mask), obs=part)
+        numpyro.sample("count", dist.Poisson(jnp.exp(mean * x)), obs=counts)
+    numpyro.factor("penalty", -0.1 * weighed**2)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return invlift.from_numpyro(everything, X, readings=READINGS, counts=COUNTS)
+
+
+def test_both_densities_are_numpyros(problem):
+    """Of standard normal variables, that of the unknowns times the volume between them.
+
+    That on the manifold, a graph over the unknowns, is the same by the Gram factor.
+    """
+    latent = ("mean", "spread", "shape", "effect", "weighed")
+    target = LiftedPosterior(problem)
+
+    @jax.jit
+    def look(white):
+        def flat(white):
+            values = problem.model.at(white).values
+            return jnp.concatenate([jnp.ravel(values[name]) for name in latent])
+
+        values = problem.model.at(white).values
+        own = {name: values[name] for name in latent}
+        known, _ = log_density(everything, (X, READINGS, COUNTS), {}, own)
+        known = known + jnp.linalg.slogdet(jax.jacfwd(flat)(white))[1]
+        point = target.point(target.lift(white))
+        gram = point.gram.log_determinant()
+        lifted = point.logdensity - 0.5 * point.position @ point.position + 0.5 * gram
+        ordinary = OrdinaryPosterior(problem).logdensity(white)
+        left_over = problem.log_reference_of_unknowns(white[:0], white)
+        return (known, ordinary, lifted, left_over), point.constraint, point.logdensity_grad
+
+    whites = 0.7 * np.random.default_rng(1).standard_normal((4, problem.num_unknowns))
+    densities, constraints, grads = zip(*map(look, whites), strict=True)
+    known, ordinary, lifted, left_over = np.transpose(densities)
+    np.testing.assert_allclose(ordinary - ordinary[0], known - known[0], rtol=1e-9, atol=1e-9)
+    # Negative control: without what is left over it is another density.
+    assert np.ptp(ordinary - left_over - known) > 0.5
+    # With c = eta - S(w) the graph has volume det(G)^(1/2), and c is solved for eta.
+    constant = 0.5 * problem.num_observations * np.log(2.0 * np.pi)
+    np.testing.assert_allclose(lifted, ordinary + constant, rtol=1e-9)
+    np.testing.assert_allclose(constraints, 0.0, atol=1e-12)
+    assert np.all(np.isfinite(grads))  # though some readings are missing
+
+
+def test_scopes_events_and_other_parametrisations():
+    def model(x, readings):
+        with handlers.scope(prefix="outer"):
+            mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        with handlers.reparam(config={"effect": LocScaleReparam(0.0)}):
+            effect = numpyro.sample("effect", dist.Normal(mean, 0.5).expand([2]).to_event(1))
+        numpyro.sample("y", dist.Normal(effect[0] + effect[1] * x, 0.3), obs=readings)
+
+    made = invlift.from_numpyro(model, X, READINGS)
+    assert [site.name for site in made.model.sites.latent] == ["outer/mean", "effect_decentered"]
+    whites = np.random.default_rng(1).standard_normal((3, made.num_unknowns))
+
+    @jax.jit
+    def look(white):
+        values = made.model.at(white).values
+        latent = {name: value for name, value in values.items() if name != "effect"}
+        known = log_density(model, (X, READINGS), {}, latent)[0]
+        return known, OrdinaryPosterior(made).logdensity(white), values["effect"]
+
+    known, found, effect = map(np.stack, zip(*map(look, whites), strict=True))
+    np.testing.assert_allclose(found - found[0], known - known[0], rtol=1e-9)
+    np.testing.assert_allclose(effect[0], whites[0][0] + 0.5 * whites[0][1:], rtol=1e-12)
+
+
+def test_missing_readings_are_drawn():
+    def model(readings):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        spread = numpyro.sample("spread", dist.HalfNormal(1.0))
+        with numpyro.plate("reading", 3):
+            known = ~np.isnan(readings)
+            numpyro.sample("y", dist.Normal(mean, spread), obs=readings, obs_mask=known)
+
+    made = invlift.from_numpyro(model, np.array([0.3, np.nan, 0.5]))
+    assert str(made).splitlines()[2:] == [
+        "y_unobserved  Normal of shape (3,)",
+        "y_observed    Normal of shape (3,), observed: 2 readings, lifted",
+    ]
+    white = np.array([0.4, -0.2, 1.3, 0.7, -1.1])
+    values = made.model.at(white).values
+    drawn = values["mean"] + values["spread"] * white[3]
+    np.testing.assert_allclose(values["y"], [0.3, drawn, 0.5], rtol=1e-12)
+
+
+def test_vectors_may_be_missing():
+    pairs = np.array([[0.1, 0.2], [np.nan, np.nan], [0.4, 0.3]])
+
+    def model():
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+        with numpyro.plate("row", 3), handlers.mask(mask=~np.isnan(pairs[:, 0])):
+            numpyro.sample("y", dist.MultivariateNormal(mean, 0.5 * jnp.eye(2)), obs=pairs)
+
+    made = invlift.from_numpyro(model)
+    noise = made.reading_noise()
+    axes, values = made.arrays()["y"]
+    assert axes == {"y_used": (0, 2), "y_dim_1": (0, 1)}
+    np.testing.assert_array_equal(values, pairs[[0, 2]])
+    np.testing.assert_array_equal(made.observed, pairs[[0, 2]].ravel())
+    draws = {"mean": np.random.default_rng(1).standard_normal((3, 2)), "predicted": np.zeros(3)}
+    (found,) = noise.log_likelihoods([draws])["y"]
+    known = jax.jit(lambda mean: log_likelihood(model, {"mean": mean})["y"])(draws["mean"])
+    np.testing.assert_allclose(found, known[:, [0, 2]], rtol=1e-9)
+    assert noise.new_readings(np.random.default_rng(1), [draws], {})["y"][0].shape == (3, 2, 2)
+
+
+def test_vectors_of_which_a_part_is_missing_stay_in_the_density():
+    def model():
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        numpyro.sample("x", dist.Normal(mean, 1.0), obs=0.3)
+        given = dist.Normal(mean * jnp.ones(2), 1.0).mask(np.array([True, False])).to_event(1)
+        numpyro.sample("y", given, obs=np.array([0.4, np.nan]))
+
+    text = str(invlift.from_numpyro(model))
+    assert "y     Normal of shape (2,), observed: stays in the density" in text
+
+
+def assert_simulated(problem):
+    """Readings are new, and the scores that the unknowns leave are theirs."""
+    new, theta = problem.simulate(np.random.default_rng(5))
+    assert new.observed.shape == problem.observed.shape
+    assert np.abs(new.observed - problem.observed).min() > 1e-6
+    found, scores = jax.jit(lambda theta: (new.model(theta), new.model.at(theta).scores))(theta)
+    np.testing.assert_allclose(found, new.observed - scores, rtol=1e-9)
+    return new
+
+
+WALK = np.cumsum([0.3, -0.5, 0.8, 0.1, 0.6])
+
+
+def walking(readings, is_reversed=False):
+    """A state that moves at random, with a plate and a bounded unknown at each time."""
+    spread = numpyro.sample("spread", dist.HalfNormal(1.0))
+    first = numpyro.sample("first", dist.Normal(0.0, 1.0))
+
+    def step(state, reading):
+        state = numpyro.sample("state", dist.Normal(0.9 * state, spread))
+        scale = numpyro.sample("scale", dist.Gamma(2.0, 2.0 + spread))
+        with numpyro.plate("half", 2):
+            part = numpyro.sample("part", dist.Normal(state, scale))
+        numpyro.deterministic("sum", part.sum())
+        numpyro.sample("y", dist.Normal(part.sum(), 0.3), obs=reading)
+        return state, state
+
+    scan(step, first, readings, reverse=is_reversed)
+
+
+@pytest.mark.parametrize("is_reversed", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_scans(is_reversed):
+    """Sites within are vectors over time, each with the law of its time."""
+    made = invlift.from_numpyro(walking, WALK, is_reversed=is_reversed)
+    axes = {site.name: [axis for axis, _ in site.axes] for site in made.model.sites.latent}
+    assert axes["state"] == ["state_dim_0"]
+    assert axes["part"] == ["part_dim_0", "half"]
+
+    def density(values):
+        order = slice(None, None, -1 if is_reversed else 1)
+        state, scale, part = (values[name][order] for name in ("state", "scale", "part"))
+        before = 0.9 * jnp.append(values["first"], state[:-1])
+        laws = [
+            (dist.Normal(before, values["spread"]), state),
+            (dist.Gamma(2.0, 2.0 + values["spread"]), scale),
+            (dist.Normal(state[:, None], scale[:, None]), part),
+            (dist.Normal(part.sum(axis=1), 0.3), WALK[order]),
+            (dist.HalfNormal(1.0), values["spread"]),
+            (dist.Normal(0.0, 1.0), values["first"]),
+        ]
+        return sum(jnp.sum(law.log_prob(value)) for law, value in laws)
+
+    @jax.jit
+    def look(white):
+        def flat(white):
+            values = made.model.at(white).values
+            return jnp.concatenate([jnp.ravel(values[name]) for name in axes])
+
+        values = made.model.at(white).values
+        volume = jnp.linalg.slogdet(jax.jacfwd(flat)(white))[1]
+        known = density(values) + volume
+        return known, OrdinaryPosterior(made).logdensity(white), values
+
+    whites = np.random.default_rng(1).standard_normal((3, made.num_unknowns))
+    known, found, values = zip(*map(look, whites), strict=True)
+    np.testing.assert_allclose(np.subtract(found, found[0]), np.subtract(known, known[0]), 1e-9)
+    np.testing.assert_allclose(values[0]["sum"], values[0]["part"].sum(axis=1), rtol=1e-12)
+    assert_simulated(made)
+
+
+def test_each_site_is_told(problem):
+    assert str(problem).splitlines() == [
+        "mean     Normal",
+        "spread   HalfNormal",
+        "shape    Gamma, in a coordinate",
+        "effect   Normal of shape (2,)",
+        "weighed  Normal",
+        "y        Normal of shape (6,), observed: 6 readings, lifted",
+        "part     StudentT of shape (6,), observed: 4 readings, lifted",
+        "count    Poisson of shape (6,), observed: stays in the density",
+        "penalty  Unit of shape (0,), observed: stays in the density",
+    ]
+
+
+@pytest.fixture(scope="module")
+def drawn(problem):
+    run = invlift.sample(problem, "rwm", chains=2, warmup=60, draws=60, seed=1)
+    return run, problem.posterior(run)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
+def test_draws_have_the_models_names_and_plates(drawn):
+    run, posterior = drawn
+    data = posterior.to_arviz()
+    assert {"mean", "spread", "shape", "effect", "weighed", "slope"} <= set(data["posterior"])
+    assert data["posterior"]["effect"].dims == ("chain", "draw", "group")
+    # Readings by site: lifted ones, those of which some are masked, and counts, but no factor.
+    sizes = {"y": ("reading",), "part": ("part_used",), "count": ("reading",)}
+    for group, axes in (
+        ("observed_data", ()),
+        ("log_likelihood", ("chain", "draw")),
+        ("posterior_predictive", ("chain", "draw")),
+    ):
+        found = {name: each.dims for name, each in data[group].data_vars.items()}
+        assert found == {name: (*axes, *own) for name, own in sizes.items()}
+    names = ("mean", "spread", "shape", "effect", "weighed")
+    draws = {name: run.chains[0].draws[name] for name in names}
+    known = log_likelihood(everything, draws, X, READINGS, COUNTS)
+    found = {name: each.values[0] for name, each in data["log_likelihood"].data_vars.items()}
+    for name, used in {"y": slice(None), "part": slice(4), "count": slice(None)}.items():
+        np.testing.assert_allclose(found[name], known[name][:, used], rtol=1e-9)
+    assert np.std(data["posterior_predictive"]["y"].values[0, :, 0]) > 1e-3
+    assert "sensor_sigma" not in data["constant_data"]
+
+
+@pytest.mark.slow
+def test_arviz_takes_the_log_likelihood(drawn):
+    _, posterior = drawn
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz
+
+        of_site = arviz.loo(posterior.to_arviz(), var_name="y", pointwise=True)
+    known = posterior.leave_one_out()
+    np.testing.assert_allclose(of_site.loo_i, known.elpd[:6], rtol=0.05, atol=0.05)
+    assert known.elpd.shape == (16,)
+
+
+@pytest.mark.slow
+def test_results_are_read_back(drawn, problem, tmp_path):
+    _, posterior = drawn
+    posterior.write(tmp_path)
+    again = invlift.load(tmp_path)
+    for name, (axes, values) in posterior.arrays.items():
+        assert list(again.arrays[name][0]) == list(axes)
+        np.testing.assert_array_equal(again.arrays[name][1], values)
+    np.testing.assert_array_equal(again.sensors.values, problem.observed)
+    np.testing.assert_array_equal(again.log_likelihood, posterior.log_likelihood)
+    expected = posterior.replicated()
+    assert expected.keys() == posterior.arrays.keys()
+    for name, chains in again.replicated().items():
+        np.testing.assert_array_equal(chains, expected[name])
+
+
+@pytest.mark.slow
+def test_problems_of_other_data_are_drawn(problem):
+    assert not np.array_equal(assert_simulated(problem).model.data["count"], COUNTS)
+
+
+def test_draws_of_a_line():
+    """As a dictionary, and with the names of its plates beside their log likelihoods."""
+
+    def line(x, y):
+        slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+        with numpyro.plate("reading", x.size):
+            numpyro.sample("y", dist.Normal(slope * x, 0.1), obs=y)
+
+    problem = invlift.from_numpyro(line, X, y=READINGS)
+    with pytest.warns(UserWarning, match=r"[Dd]raws"):
+        found = problem.sample(chains=2, warmup=20, draws=10, seed=1)
+    assert {name: value.shape for name, value in found.items()} == {"slope": (20,)}
+    run = invlift.sample(problem, chains=2, warmup=20, draws=10, seed=1)
+    data = problem.posterior(run).to_arviz()
+    for group in ("log_likelihood", "posterior_predictive"):
+        assert data[group]["y"].dims == ("chain", "draw", "reading")
+    draws = {"slope": run.chains[0].draws["slope"]}
+    known = jax.jit(lambda draws: log_likelihood(line, draws, X, READINGS)["y"])(draws)
+    np.testing.assert_allclose(data["log_likelihood"]["y"].values[0], known, rtol=1e-9)
+
+
+# What cannot be a problem -------------------------------------------------------------------------
+
+
+def on(x, y, noise=None):
+    return numpyro.sample("y", noise or dist.Normal(x, 1.0), obs=y)
+
+
+def x_of(law=None):
+    return numpyro.sample("x", law or dist.Normal(0.0, 1.0))
+
+
+def counted_elsewhere():
+    with handlers.mask(mask=False):
+        x = x_of()
+    numpyro.factor("density", -0.5 * x**2)
+    on(x, 1.0)
+
+
+def subsampled():
+    x = x_of()
+    with numpyro.plate("data", 6, subsample_size=2) as rows:
+        on(x, X[rows])
+
+
+def missing():
+    x = x_of()
+    with numpyro.plate("data", 3):
+        on(x, np.array([1.0, np.nan, 2.0]))
+
+
+def counts():
+    x_of()
+    numpyro.sample("y", dist.Poisson(2.0), obs=1)
+
+
+def branches():
+    x = x_of()
+    cond(x > 0.0, lambda x: on(x, 1.0), lambda x: on(-x, 1.0), x)
+
+
+def renamed_around_a_scan():
+    x = x_of()
+    with handlers.scope(prefix="outer"):
+        scan(lambda c, y: (c, on(c, y)), x, jnp.asarray(X))
+
+
+def branching():
+    x = x_of()
+    on(x if x > 0.0 else -x, 1.0)
+
+
+def failing():
+    raise ZeroDivisionError("nothing to divide by")
+
+
+def shifted():
+    """Response times, which some draws of the prior exclude."""
+    start = numpyro.sample("start", dist.HalfNormal(1.0))
+    delay = dist.TransformedDistribution(
+        dist.LogNormal(-1.0, 0.5).expand([3]), dist.transforms.AffineTransform(start, 1.0)
+    )
+    on(start, jnp.array([0.3, 0.5, 0.9]), delay)
+
+
+def test_a_support_may_depend_on_what_is_unknown():
+    assert invlift.from_numpyro(shifted).observed.size == 3
+
+
+IMPROPER = dist.ImproperUniform(dist.constraints.real, (), ())
+#: Models by what is said of them.
+REFUSED = {
+    "site k: expected a continuous distribution": lambda: on(
+        numpyro.sample("k", dist.Poisson(2.0)), 1.0
+    ),
+    "site x: expected a proper distribution": lambda: on(x_of(IMPROPER), 1.0),
+    "site x: expected a distribution that counts": counted_elsewhere,
+    "plate data: expected all of its data, found 2 of 6": subsampled,
+    r"site y: expected finite values in the support .* 20 prior draws, found -1": lambda: on(
+        x_of(), -1.0, dist.Gamma(2.0, 2.0)
+    ),
+    "site y: expected finite values .*, found nan at index 1": missing,
+    r"site y: expected values that fit .* shape \(3,\), found those of shape \(4,\)": lambda: on(
+        x_of(dist.Normal(0.0, 1.0).expand([3])), np.zeros(4)
+    ),
+    "site y: expected numbers, found an array of <U3": lambda: on(x_of(), np.array(["1.0", "two"])),
+    r"model: expected at least one observed site .*, found y \(Poisson\)": counts,
+    "model: expected at least one latent site": lambda: on(0.0, 1.0),
+    "site p: expected sample sites alone": lambda: on(numpyro.param("p", 1.0) + x_of(), 1.0),
+    "model: expected sites that do not depend on values, found a cond": branches,
+    "site y, within a scan: expected the name that it has outside": renamed_around_a_scan,
+    "model: expected .*not depend on values": branching,
+    "model: expected .*runs with these arguments, found .*nothing to divide by": failing,
+    "site predicted: expected another name": lambda: on(
+        numpyro.sample("predicted", dist.Normal(0.0, 1.0)), 1.0
+    ),
+    "argument model: expected a function": 3,
+}
+
+
+@pytest.mark.parametrize("expected", REFUSED)
+def test_what_cannot_be_lifted_is_told(expected):
+    with pytest.raises(InputError, match=expected):
+        invlift.from_numpyro(REFUSED[expected])
