@@ -18,6 +18,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.noise.scales import Scale
+from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module, static
 
 #: Noise variables of the quadrature; none is 0, where some densities have a corner.
@@ -262,12 +263,13 @@ class Noise(Module):
         ------
         InputError
             If sigma or the groups are for another number of readings, the noise is relative and
-            a reading is 0; it is named by its index from 0; or of a class that is not of the
-            library ``inverse_transform`` is not the inverse of ``transform``.
+            a reading is 0; it is named by its index from 0; or ``inverse_transform`` is not the
+            inverse of ``transform``.
         """
         observed = np.asarray(observed)
         self.scale.check(observed.size)
-        if type(self).__module__.partition(".")[0] != __name__.partition(".")[0]:
+        own, kind = type(self), Noise
+        if (own.transform, own.inverse_transform) != (kind.transform, kind.inverse_transform):
             self._check_inverse()
         zeros = np.flatnonzero(observed == 0.0)
         if self.relative and zeros.size:
@@ -279,10 +281,8 @@ class Noise(Module):
             )
 
     def _check_inverse(self) -> None:
-        _, shape = self._values(jnp.zeros(self.num_parameters))
-        etas = jnp.linspace(-2.0, 2.0, 5)
-        values = self.transform(etas, *shape)
-        found = self.inverse_transform(values, *shape)
+        etas = np.linspace(-2.0, 2.0, 5)
+        values, found = map(np.asarray, _there_and_back(self, etas))
         bad = np.flatnonzero(~np.isclose(found, etas, rtol=0.0, atol=1e-6))
         if bad.size:
             where = f"noise {type(self).__name__}, inverse_transform of {values[bad[0]]:g}"
@@ -319,3 +319,11 @@ class Noise(Module):
     def _noise(self, zeta, eta):
         sigma, shape = self._values(zeta)
         return sigma * self.transform(eta, *shape)
+
+
+@program
+def _there_and_back(noise: Noise, etas):
+    """Values of the transformation with the medians of its parameters, and their inverse."""
+    _, shape = noise._values(jnp.zeros(noise.num_parameters))
+    values = noise.transform(etas, *shape)
+    return values, noise.inverse_transform(values, *shape)

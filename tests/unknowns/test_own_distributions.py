@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
 import scipy.stats
@@ -11,6 +12,7 @@ from own_distributions import ByQuantiles
 import invlift
 from invlift.errors import InputError
 from invlift.unknowns.distributions import as_distribution, is_distribution, repeated
+from invlift.unknowns.distributions.base import log_normal
 from invlift.unknowns.distributions.of_numpyro import Coordinate, Exact, Quantiles
 
 RATE = 2.0
@@ -98,6 +100,64 @@ def test_a_class_of_ones_own_is_the_law_that_it_says(case):
     density = jax.vmap(found.log_density)(jnp.asarray(at))
     np.testing.assert_allclose(density, law.logpdf(at), rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(found.transform(jnp.asarray(found.whiten(at[1]))).item(), at[1])
+
+
+class Joined(dist.Independent):
+    """Neighbours are alike."""
+
+    def log_prob(self, value):
+        return super().log_prob(value) - 2.0 * jnp.sum(jnp.diff(value, axis=-1) ** 2, axis=-1)
+
+
+class Pulled(dist.EulerMaruyama):
+    """Paths that are far from zero are less likely."""
+
+    def log_prob(self, value):
+        return super().log_prob(value) - jnp.sum(value**2)
+
+
+class Narrowed(dist.MaskedDistribution):
+    def log_prob(self, value):
+        return super().log_prob(value) - value**2
+
+
+class Tripled(dist.ExpandedDistribution):
+    def log_prob(self, value):
+        return 3.0 * super().log_prob(value)
+
+
+#: Subclasses with a density of their own of classes that mean what another distribution does.
+CHANGED = {
+    "independent": lambda: Joined(dist.Normal(jnp.zeros(3), 1.0), 1),
+    "of an equation": lambda: Pulled(
+        np.array([0.0, 0.1, 0.3]), lambda x, t: (-x, 0.5), dist.Normal(1.0, 0.5)
+    ),
+    "masked": lambda: Narrowed(dist.Normal(0.0, 1.0), True),
+    "expanded": lambda: Tripled(dist.Normal(0.0, 1.0), (2,)),
+    "transformed": lambda: Tilted(1.0),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_a_density_of_ones_own_is_not_ignored(case):
+    given = CHANGED[case]()
+    found = as_distribution(given)
+    white = jnp.linspace(-0.4, 0.9, found.num_white)
+    value, slope = found.transform(white), jax.jacfwd(found.transform)(white)
+    volume = jnp.linalg.slogdet(slope.reshape(white.size, white.size))[1]
+    expected = jnp.sum(given.log_prob(value)) + volume - log_normal(white)
+    np.testing.assert_allclose(found.log_reference(white), expected, rtol=1e-10)
+
+    def model():
+        value = numpyro.sample("x", given)
+        numpyro.sample("y", dist.Normal(jnp.sum(value), 0.1), obs=0.3)
+
+    model = invlift.from_numpyro(model).model
+    trace = model.at(white)
+    slope = jax.jacfwd(lambda white: model.at(white).values["x"])(white)
+    volume = jnp.linalg.slogdet(slope.reshape(white.size, white.size))[1]
+    density = jnp.sum(given.log_prob(trace.values["x"])) + volume - log_normal(white)
+    np.testing.assert_allclose(trace.log_reference, density - np.log(0.1), rtol=1e-10)
 
 
 def test_values_without_a_density_are_impossible():

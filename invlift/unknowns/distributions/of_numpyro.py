@@ -26,36 +26,10 @@ from invlift.unknowns.distributions.base import (
     Positive,
     log_normal,
 )
-from invlift.unknowns.distributions.families import (
-    Exponential,
-    HalfCauchy,
-    HalfNormal,
-    Lognormal,
-    Normal,
-    Uniform,
-)
 
-#: Families by the names of NumPyro's classes: see :func:`family_of`.
-FAMILIES: dict[str, Callable[[Any], Distribution]] = {
-    "Normal": lambda given: Normal(given.loc, given.scale),
-    "LogNormal": lambda given: Lognormal(given.loc, given.scale),
-    "HalfNormal": lambda given: HalfNormal(given.scale),
-    "HalfCauchy": lambda given: HalfCauchy(given.scale),
-    "Exponential": lambda given: Exponential(1.0 / given.rate),
-    "Uniform": lambda given: Uniform(given.low, given.high),
-}
 _NUMPYRO = "numpyro.distributions"
 #: Draws by which the coordinate is shifted and scaled.
 NUM_DRAWS = 2000
-
-
-def family_of(given: Any) -> Callable[[Any], Distribution] | None:
-    """What makes a distribution of NumPyro one of a family; None if it has no family.
-
-    A class of a user may have the name of one of NumPyro's and mean something else.
-    """
-    kind = type(given)
-    return FAMILIES.get(kind.__name__) if kind.__module__.startswith(_NUMPYRO) else None
 
 
 class _OfNumpyro(Distribution):
@@ -241,17 +215,20 @@ def as_distribution(given: Any) -> Distribution:
         )
     import numpyro.distributions as dist
 
+    from invlift.unknowns.distributions.whitening import FAMILIES
+
     if kind is dist.Independent:
         return as_distribution(given.base_dist)
-    if kind is dist.ExpandedDistribution and family_of(given.base_dist):
+    if kind is dist.ExpandedDistribution and type(given.base_dist) in FAMILIES:
         family = as_distribution(given.base_dist)
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, given.batch_shape), family)
     remedy = "write it in JAX, and name its attributes in arg_constraints or pytree_data_fields"
     with as_input_error(f"distribution {kind.__name__}", "one that JAX can evaluate", remedy):
         _check_bounds(given)
-        if (family := family_of(given)) is None or given.event_shape:
+        if kind not in FAMILIES:
             return _exact_or_in_a_coordinate(given)
-        return jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), family(given)))
+        family = FAMILIES[kind](given)
+        return jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), family))
 
 
 def _check_bounds(given: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,22 +18,45 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import ndtr
 from numpyro.distributions import transforms
 
-from invlift.unknowns.distributions.of_numpyro import family_of
+from invlift.unknowns.distributions import families
+from invlift.unknowns.distributions.base import Distribution
 
 Shape = tuple[int, ...]
+#: NumPyro's classes that are a family of the library.  A subclass may mean something else.
+FAMILIES: dict[type[dist.Distribution], Callable[[Any], Distribution]] = {
+    dist.Normal: lambda given: families.Normal(given.loc, given.scale),
+    dist.LogNormal: lambda given: families.Lognormal(given.loc, given.scale),
+    dist.HalfNormal: lambda given: families.HalfNormal(given.scale),
+    dist.HalfCauchy: lambda given: families.HalfCauchy(given.scale),
+    dist.Exponential: lambda given: families.Exponential(1.0 / given.rate),
+    dist.Uniform: lambda given: families.Uniform(given.low, given.high),
+}
 _WRAPPERS = (dist.Independent, dist.ExpandedDistribution, dist.MaskedDistribution)
+
+
+def has_law_of(given: dist.Distribution, *classes: type[dist.Distribution]) -> bool:
+    """Whether a distribution is one of some classes and takes its density and draws from there.
+
+    A subclass with methods of its own has another density, which must not be ignored.
+    """
+    methods = ("log_prob", "sample", "icdf")
+    return any(
+        isinstance(given, each)
+        and all(getattr(type(given), name) is getattr(each, name) for name in methods)
+        for each in classes
+    )
 
 
 def unwrapped(given: dist.Distribution) -> dist.Distribution:
     """The distribution without what only reshapes or masks it."""
-    while isinstance(given, _WRAPPERS):
+    while has_law_of(given, *_WRAPPERS):
         given = given.base_dist
     return given
 
 
 def mask_of(given: dist.Distribution) -> jax.Array | bool:
     """Which values count: of a shape that goes with theirs, or a single answer."""
-    while isinstance(given, _WRAPPERS):
+    while has_law_of(given, *_WRAPPERS):
         if isinstance(given, dist.MaskedDistribution):
             mask, after = given._mask, (None,) * given.event_dim
             return mask if isinstance(mask, bool) else mask[(..., *after)]
@@ -71,15 +94,14 @@ def exact_whitening(
         Whether independent numbers may be made by ``icdf``, which tells little of far tails.
     """
     given = unwrapped(given)
-    family = family_of(given)
-    if family is not None:
-        quantile = family(given).quantile
+    if type(given) in FAMILIES:
+        quantile = FAMILIES[type(given)](given).quantile
         return Whitening(shape, lambda z: jnp.broadcast_to(quantile(z), shape))
     if type(given) in _EXACT:
         return Whitening(shape, lambda z: _EXACT[type(given)](given, z))
-    if isinstance(given, dist.EulerMaruyama) and len(shape) == len(given.event_shape):
+    if has_law_of(given, dist.EulerMaruyama) and len(shape) == len(given.event_shape):
         return _euler_maruyama(given, shape)
-    if _is_transformed(given):
+    if has_law_of(given, dist.TransformedDistribution, dist.FoldedDistribution):
         onward = transforms.ComposeTransform(given.transforms)
         at = tuple(onward.inverse_shape(shape))
         base = exact_whitening(given.base_dist, at, by_quantiles=by_quantiles)
@@ -87,14 +109,6 @@ def exact_whitening(
     if by_quantiles and not given.event_shape and _has_quantiles(given):
         return Whitening(shape, lambda z: jnp.broadcast_to(given.icdf(ndtr(z)), shape))
     return None
-
-
-def _is_transformed(given: dist.Distribution) -> bool:
-    """Whether values are transforms of those of another one, and no class of a user says else."""
-    of_user = (each for each in type(given).__mro__ if not each.__module__.startswith("numpyro."))
-    own = {name for each in of_user for name in vars(each)}
-    is_changed = bool(own & {"log_prob", "sample", "icdf"})
-    return isinstance(given, dist.TransformedDistribution) and not is_changed
 
 
 def _has_quantiles(given: dist.Distribution) -> bool:
