@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[1]
 SHOWN = (
     "README.md",
     "docs/**/*.md",
+    "docs/CITATION.cff",
     "docs/images/*.png",
     "examples/**/README.md",
     "examples/*/*.png",

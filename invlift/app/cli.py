@@ -92,6 +92,8 @@ def _command(name: str) -> Callable[..., int]:
             from invlift.app.commands.check import execute
         case "compare":
             from invlift.app.commands.compare import execute
+        case "example":
+            from invlift.app.commands.example import execute
         case "report":
             from invlift.app.commands.results import report as execute
         case "calibrate":
@@ -163,6 +165,10 @@ def _parser() -> argparse.ArgumentParser:
         for flag in shared:
             option(flag, *_SHARED[flag])
         return option
+
+    option = command("example", "write the files of a small example, or list the examples")
+    option("name", "NAME", "name of the example; without it they are listed", nargs="?")
+    option("--out", "DIR", "new folder to write (default: the example's name)")
 
     shared = "problem", "--method", "--chains", "--warmup", "--seed"
     option = command("run", "sample the posterior and write the results", *shared)
