@@ -27,8 +27,8 @@ from invlift.unknowns.distributions import (
     uniform,
 )
 from invlift.unknowns.distributions.of_numpyro import Coordinate, Exact
-from invlift.unknowns.distributions.whitening import FAMILIES
 from invlift.unknowns.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
+from invlift.unknowns.distributions.whitening import FAMILIES
 
 
 def of_table(name, registry=REAL_DISTRIBUTIONS):
