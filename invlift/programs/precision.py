@@ -1,17 +1,23 @@
-"""Double precision, asked for once by the entry points and insisted on by everything else.
+"""Double precision: switched on before JAX starts, and required by everything that computes.
 
-Importing a module of invlift never changes JAX's configuration.  The command line calls
-:func:`enable_x64`; a script calls it (or sets JAX's own switch) before it makes its first array.
+`import invlift` changes no setting of JAX.  The first use of a name, ``invlift.matern_prior`` say,
+switches double precision on if JAX has not started yet, and says so.  The command line, and a
+script that wants no note, call :func:`enable_x64`.
 """
 
 from __future__ import annotations
 
+import logging
+import multiprocessing
 import os
 
 import jax
 import numpy as np
+from jax._src.xla_bridge import backends_are_initialized  # without a public name
 
 from invlift.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 #: XLA's options beyond those that it names, and the one that makes a loop one kernel, if what it
 #: carries has fewer bytes.  By default a loop over the steps of a differential equation calls a
@@ -20,7 +26,9 @@ _EXTRA, _LOOPS = "--xla_backend_extra_options", "xla_cpu_small_while_loop_byte_t
 
 
 def enable_x64() -> None:
-    """Switch JAX's double precision on: call it before the first array is made.
+    """Switch JAX's double precision on: before the first array is made.
+
+    The first use of another name of invlift does so too, with a note, if JAX has not started.
 
     Loops are then compiled as one kernel each on a CPU, by an option that XLA takes from the
     environment variable ``XLA_FLAGS`` alone; one that sets ``xla_backend_extra_options`` is left
@@ -30,6 +38,22 @@ def enable_x64() -> None:
     given = os.environ.get("XLA_FLAGS", "")
     if _EXTRA not in given:
         os.environ["XLA_FLAGS"] = f"{given} {_EXTRA}={_LOOPS}".strip()
+
+
+def enable_x64_before_start() -> None:
+    """Switch double precision on and say so, if JAX has not started.
+
+    Nothing changes where JAX has started, as there may be arrays in single precision; where double
+    precision is on already; and where the environment variable ``JAX_ENABLE_X64`` is set.
+    """
+    is_chosen = jax.config.jax_enable_x64 or "JAX_ENABLE_X64" in os.environ
+    if not is_chosen and not backends_are_initialized():
+        enable_x64()
+        if multiprocessing.current_process().name == "MainProcess":  # workers import it again
+            logger.warning(
+                "invlift has switched JAX to double precision (call invlift.enable_x64() first to "
+                "do so without this note)"
+            )
 
 
 def require_float64(**arrays) -> None:
@@ -51,7 +75,8 @@ def require_float64(**arrays) -> None:
             "JAX configuration",
             "double precision",
             "jax_enable_x64 = False",
-            "call invlift.enable_x64() before the first array is made",
+            "JAX started before invlift was used: call invlift.enable_x64() before the first array "
+            "is made",
         )
     for name, array in arrays.items():
         if array is None:

@@ -1,19 +1,82 @@
-"""Double precision is switched on when asked for, and not before."""
+"""Double precision is switched on before JAX starts, and never after that."""
 
+import os
 import subprocess
 import sys
 
-PROBE = """
+import pytest
+
+PRINT = "print(jax.numpy.zeros(1).dtype)"
+NOTE = "has switched JAX to double precision"
+
+
+def outcome(*lines, **variables):
+    """Words that a script prints, and what it writes on standard error."""
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
+    found = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env=environment | variables, capture_output=True, text=True,
+    )  # fmt: skip
+    return found.stdout.split(), found.stderr
+
+
+def test_imports_change_nothing_and_double_precision_is_switched_on_when_asked_for():
+    modules = "from invlift.fem.mesh import mesh\nfrom invlift.samplers.chains import parallel"
+    lines = "import invlift, jax", modules, PRINT, "invlift.enable_x64()", PRINT
+    words, errors = outcome(*lines)
+    assert words == ["float32", "float64"], errors
+    assert NOTE not in errors
+
+
+@pytest.mark.parametrize(
+    "use", ["import invlift\ninvlift.lognormal", "from invlift import Unknown, sample"]
+)
+def test_the_first_name_that_is_used_switches_it_on_and_says_so_once(use):
+    words, errors = outcome("import jax", use, "invlift = __import__('invlift')",
+                            "invlift.normal", PRINT)  # fmt: skip
+    assert words == ["float64"], errors
+    assert errors.count(NOTE) == 1
+
+
+def test_workers_have_it_too_and_do_not_say_so_again(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""import multiprocessing
 import invlift
-from invlift.fem.mesh import mesh
-from invlift.samplers.chains import parallel as run
 import jax
-print(jax.numpy.zeros(1).dtype)
-invlift.enable_x64()
-print(jax.numpy.zeros(1).dtype)
-"""
+prior = invlift.lognormal(0.0, 1.0)
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.apply(eval, ("__import__('jax').numpy.zeros(1).dtype.name",)))
+""")
+    words, errors = outcome(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')")
+    assert words == ["float64"], errors
+    assert errors.count(NOTE) == 1
 
 
-def test_double_precision_is_switched_on_when_asked_for():
-    found = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True)
-    assert found.stdout.split() == ["float32", "float64"], found.stderr
+def test_nothing_is_switched_once_jax_has_started():
+    """What is refused then says what to do."""
+    lines = "import invlift, jax", PRINT, "invlift.lognormal", PRINT, "invlift.inverse_problem"
+    words, errors = outcome(*lines)
+    assert words == ["float32", "float32"], errors
+    assert NOTE not in errors
+    prior = "invlift.StandardNormalPrior(jax.numpy.zeros(2))"
+    call = f"invlift.inverse_problem(None, {prior}, None, [1.0])"
+    _, errors = outcome("import invlift, jax", PRINT, call)
+    assert "call invlift.enable_x64() before the first array" in errors
+
+
+def test_a_user_who_has_asked_for_single_or_double_precision_is_not_told():
+    lines = "import invlift, jax", "invlift.lognormal", PRINT
+    for value, dtype in (("0", "float32"), ("1", "float64")):
+        words, errors = outcome(*lines, JAX_ENABLE_X64=value)
+        assert words == [dtype], errors
+        assert NOTE not in errors
+
+
+def test_what_needs_no_jax_does_not_import_it():
+    words, errors = outcome(
+        "import sys, invlift",
+        "invlift.InputError, invlift.__version__",
+        "print('jax' in sys.modules)",
+    )
+    assert words == ["False"], errors
