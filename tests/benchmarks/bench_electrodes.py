@@ -16,7 +16,7 @@ from one_core import sampled
 import invlift
 from invlift.app.checks.derivatives import evaluate, trial_step
 from invlift.app.runs.sampling import target_of
-from invlift.fem.electrodes.voltages import injections_of
+from invlift.fem.electrodes.injections import injections_of, patterns_of_pairs
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.models.combinations import Combinations
 from invlift.samplers.kernels.chmc import ConstrainedHMC
@@ -40,7 +40,7 @@ def problem_of(mesh, num):
     size = NUM_ELECTRODES
     drives = [(k, (k + s) % size) for s in (1, 2, 4, 8, 6) for k in range(size)]
     rows = [(*drive, m, (m + 1) % size) for drive in drives for m in range(size)]
-    found = injections_of(np.array(rows[:num]), size)
+    found = injections_of(patterns_of_pairs(np.array(rows[:num]), size))
     model = Combinations(
         invlift.electrode_model(
             mesh,

@@ -11,10 +11,10 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.complete import electrode_model
+from invlift.fem.electrodes.injections import injections_of, patterns_of_pairs
 from invlift.fem.electrodes.voltages import (
     electrode_numbers,
     geometric_factors,
-    injections_of,
     pseudo_places,
     read_voltages,
     write_voltages,
@@ -194,7 +194,7 @@ def test_readings_are_those_of_their_electrodes():
     mesh, names = box_mesh(2, 3), ["left", "right", "bottom", "top"]
     rng = np.random.default_rng(1)
     patterns = np.array([[3, 1, 0, 2], [1, 3, 0, 2], [0, 1, 0, 1], [2, 0, 3, 1]])
-    found = injections_of(patterns, 4)
+    found = injections_of(patterns_of_pairs(patterns, 4))
     model = electrode_model(mesh, names, found.currents, found.voltages, impedance=0.2)
     assert model.num_loads == 3
     phi = rng.standard_normal(mesh.num_nodes)
@@ -212,7 +212,10 @@ def test_many_readings_are_combinations_of_resistances():
     mesh, names = box_mesh(2, 2), ["left", "right", "bottom", "top"]
     patterns = np.array(list(itertools.permutations(range(4)))[:7])
     patterns[:2] = [0, 1, 0, 1], [2, 1, 2, 3]
-    many, few = injections_of(patterns, 4), injections_of(patterns[:6], 4)
+    many, few = (
+        injections_of(patterns_of_pairs(patterns, 4)),
+        injections_of(patterns_of_pairs(patterns[:6], 4)),
+    )
     assert few.matrix is None
     assert many.matrix.shape == (7, 6)
     resistances, model = (

@@ -10,7 +10,8 @@ from scipy.spatial.distance import pdist
 
 from invlift.app.checks.findings import Finding
 from invlift.app.field_problem import FieldProblem
-from invlift.fem.electrodes.voltages import electrode_numbers, geometric_factors
+from invlift.fem.electrodes.injections import distinct, patterns_of_pairs
+from invlift.fem.electrodes.voltages import electrode_numbers, geometric_factors, patterns_of
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh
 from invlift.models.combinations import Combinations
@@ -34,10 +35,15 @@ def check_electrodes(field: FieldProblem) -> Finding:
     """Number and size, pairs that drive, and how well the mesh has uniform ground."""
     sensors, names = field.sensors, field.sensors.electrode_groups
     num = len(names or sensors.positions)
-    numbers = electrode_numbers(sensors, names or range(1, num + 1), are_points=not names)
-    pairs = len(np.unique(np.sort(numbers[:, :2], axis=1), axis=0))
-    level, of_them = _contacts(field.mesh, names) if names else _points(field, numbers)
-    detail = f"{num} {of_them}; {pairs} pairs of them drive a current"
+    if names:
+        level, of_them = _contacts(field.mesh, names)
+        driven = patterns_of(sensors, names).currents
+    else:
+        numbers = electrode_numbers(sensors, range(1, num + 1), are_points=True)
+        level, of_them = _points(field, numbers)
+        driven = patterns_of_pairs(numbers + 1, num + 1).currents  # the first is far away
+    detail = f"{num} {of_them}; {len(distinct(driven)[0])} "
+    detail += "pairs of them drive a current" if sensors.currents is None else "currents are driven"
     if isinstance(model := field.problem.model, Combinations):
         num = np.linalg.matrix_rank(np.asarray(model.matrix))
         detail += f"; the readings are combinations of {num} numbers"

@@ -22,11 +22,11 @@ from invlift.fem.electrodes.complete import (
     mesh_with_electrodes,
     positions_in,
 )
+from invlift.fem.electrodes.injections import Injections, injections_of, patterns_of_pairs
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
 from invlift.fem.electrodes.voltages import (
-    Injections,
     electrode_numbers,
-    injections_of,
+    patterns_of,
     pseudo_places,
     read_voltages,
 )
@@ -112,7 +112,7 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
         return mesh, *_point_electrodes(mesh, sensors, table.surface)
     else:
         mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
-    found = injections_of(electrode_numbers(sensors, names), len(names))
+    found = injections_of(patterns_of(sensors, names))
     sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
     impedance = table.impedance
     if isinstance(impedance, DistributionTable):
@@ -141,7 +141,7 @@ def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
     """Readings of points of the ground by their injections, and what makes a model."""
     positions = positions_in(mesh, sensors.positions, sensors.name)
     numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
-    found = injections_of(numbers + 1, len(positions) + 1)  # the first is far away
+    found = injections_of(patterns_of_pairs(numbers + 1, len(positions) + 1))  # 1st: far away
     voltages = [each[:, 1:] for each in found.voltages]
     is_upwards = np.mean(mesh.points[:, -1]) < np.mean(positions[:, -1])
     places = pseudo_places(positions, numbers, 0.2 if is_upwards else -0.2)

@@ -14,12 +14,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.ground_formats import ground_data, syscal_data
+from invlift.fem.electrodes.injections import Patterns, patterns_of_pairs
+from invlift.fem.electrodes.patterns import Read, current_columns, matlab_data
 from invlift.fem.electrodes.unified_data import ROLES
 from invlift.fem.readings.column_words import sigma_factor, unused, used_rows
 from invlift.fem.readings.sensors import Sensors, checked, with_entries
@@ -87,8 +89,11 @@ def read_voltages(
         electrode is read against itself.
     """
     is_text = isinstance(source, str | os.PathLike)
+    if is_text and Path(source).suffix.lower() == ".mat":
+        return _of_matrices(matlab_data(Path(source), os.fspath(source), columns), dim, source)
     text = read_decoded(source, "a table of voltages") if is_text else None
     found, positions, notes, factor = ground_data(*text[:2]) if is_text else None, None, [], 1.0
+    currents = None
     if found is None:
         table = table_of_text(*text) if is_text else table_of_frame(source, "voltages")
         found = syscal_data(table)
@@ -99,7 +104,8 @@ def read_voltages(
         notes = table.notes
     else:
         table = with_columns(table, columns) if columns else table
-        table = _with_known_columns(table, needs_values)
+        table, currents = current_columns(table)
+        table = _with_known_columns(table, needs_values, currents is not None)
         table, notes = used_rows(table)
         table = with_entries(table, _NUMBERS)
         notes, factor = [*table.notes, *notes], sigma_factor(table)
@@ -131,11 +137,16 @@ def read_voltages(
         if not is_valid.all():
             notes.append(f"{np.count_nonzero(~is_valid)} rows are not valid by the column valid")
         rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
+    if currents is not None:
+        driven = np.unique(currents, axis=0, return_inverse=True)[1].ravel()
+        by_name |= {"a": [f"pattern {each + 1}" for each in driven], "b": [""] * len(rows)}
     entries = [[_DECIMAL.sub(r"\1", entry) for entry in by_name[role]] for role in ROLES]
     electrodes = np.array(entries).T
     if in_space and "rhoa" in by_name and np.ptp(positions[:, -1]) == 0.0:
         numbers = _numbers(electrodes, range(1, len(positions) + 1), rows, name, are_points=True)
         by_name.setdefault("k", geometric_factors(positions, numbers))
+    if currents is not None and "voltage" in by_name:
+        by_name["value"] = by_name.pop("voltage")
     values, used = _values(by_name, rows, name, needs_values)
     known = [*ROLES, *_NUMBERS, "name", "group", "rhoa", "k", "err", "valid"]
     notes += unused(table.columns, known)
@@ -158,13 +169,69 @@ def read_voltages(
         labels=labels,
         electrodes=electrodes,
         positions=positions,
+        currents=currents,
         further=further,
         notes=tuple(notes),
     )
 
 
-def _with_known_columns(table: Table, needs_values: bool) -> Table:
+def _of_matrices(read: Read, dim: int, source: Any) -> Sensors:
+    """Readings of matrices of currents and of what was read."""
+    pairs = [
+        _pair(weights, number) for weights, number in zip(read.weights, read.pairs, strict=True)
+    ]
+    driven = [(f"pattern {each}", "") for each in read.injections]
+    return checked(
+        np.full((len(read.values), dim), np.nan),
+        read.values,
+        None,
+        np.arange(1, len(read.values) + 1),
+        os.fspath(source),
+        electrodes=np.hstack([np.array(driven), np.array(pairs)]),
+        currents=read.currents,
+        weights=read.weights,
+        notes=tuple(read.notes),
+    )
+
+
+def _pair(weights: np.ndarray, number: int) -> tuple[str, str]:
+    """The numbers of electrodes m and n of a reading, or that of its weights."""
+    used = np.flatnonzero(weights)
+    if len(used) != 2 or np.abs(weights).max() != 1.0:
+        return f"weights {number}", ""
+    return str(np.argmax(weights) + 1), str(np.argmin(weights) + 1)
+
+
+def patterns_of(sensors: Sensors, names: Sequence[str]) -> Patterns:
+    """What was driven and read of K electrodes, by their names or numbers from 1.
+
+    Raises
+    ------
+    InputError
+        As :func:`electrode_numbers`; if a table has currents of another number of electrodes.
+    """
+    for what, given in (("currents", sensors.currents), ("weights", sensors.weights)):
+        if given is not None and given.shape[1] != len(names):
+            expected = f"{what} of {len(names)} electrodes, as [electrodes] has"
+            found, remedy = f"{given.shape[1]}", "name the group of each electrode"
+            raise InputError(sensors.name, expected, found, remedy)
+    if sensors.weights is not None:
+        return Patterns(sensors.currents, sensors.weights)
+    if sensors.currents is None:
+        return patterns_of_pairs(electrode_numbers(sensors, names), len(names))
+    read = _numbers(
+        sensors.electrodes[:, 2:], names, sensors.rows, sensors.name, are_points=False, roles="mn"
+    )
+    unit = np.eye(len(names))
+    return Patterns(sensors.currents, unit[read[:, 0]] - unit[read[:, 1]])
+
+
+def _with_known_columns(table: Table, needs_values: bool, has_currents: bool) -> Table:
     """The table with units apart from the names, and values or what they are made of."""
+    if has_currents:
+        name = {without_unit(column)[0].casefold() for column in table.columns} & {"voltage"}
+        needed = [*ROLES[2:], *((list(name) or ["value"]) if needs_values else [])]
+        return with_known_columns(table, needed, ["sigma", "group", "name"], ["voltage"])
     others = ["voltage", "current"]
     present = {without_unit(column)[0].casefold() for column in table.columns}
     values = ["value"]
@@ -193,6 +260,8 @@ def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
         lines += [" ".join(map(str, each)) for each in rows]
         Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
+    if sensors.currents is not None:
+        columns = _columns_of_currents(sensors)
     optional = {"sigma": sensors.sigma, "group": sensors.groups, "name": sensors.labels}
     columns["value"] = sensors.values.tolist()
     columns |= {key: each.tolist() for key, each in optional.items() if each is not None}
@@ -201,6 +270,16 @@ def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
+
+
+def _columns_of_currents(sensors: Sensors) -> dict[str, list]:
+    """Columns of each electrode's current, and of the two between which is read."""
+    columns = {f"current {k + 1} [A]": each.tolist() for k, each in enumerate(sensors.currents.T)}
+    if (sensors.electrodes[:, 3] == "").any():
+        expected, found = "readings between two electrodes", "others"
+        remedy = "choose pairs: a table has no columns for other weights"
+        raise InputError(sensors.name, expected, found, remedy)
+    return columns | dict(zip(ROLES[2:], sensors.electrodes[:, 2:].T.tolist(), strict=True))
 
 
 def electrode_numbers(
@@ -220,14 +299,14 @@ def electrode_numbers(
     return _numbers(*parts, are_points=are_points)
 
 
-def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.ndarray:
-    """As :func:`electrode_numbers`, of entries (d, 4) in rows of a table."""
+def _numbers(electrodes, names, rows, table: str, *, are_points: bool, roles=ROLES) -> np.ndarray:
+    """As :func:`electrode_numbers`, of entries (d, 4) in rows of a table, or of fewer roles."""
     numbers = {str(number): number - 1 for number in range(1, len(names) + 1)}
     by_name = {str(name): number for number, name in enumerate(names)}
     two_sided = [name for name, number in by_name.items() if numbers.get(name, number) != number]
     for row, role in np.argwhere(np.isin(electrodes, two_sided)):
         entry = str(electrodes[row, role])
-        where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+        where = f"{table}, row {rows[row]}, column {roles[role]}"
         found = f"{entry!r}, the name of electrode {by_name[entry] + 1} and the number of another"
         raise InputError(where, "the name or number of one electrode", found, "rename the groups")
     numbers |= by_name
@@ -237,7 +316,7 @@ def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.nda
     if missing.size:
         row, role = missing[0]
         entry = str(electrodes[row, role])
-        where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+        where = f"{table}, row {rows[row]}, column {roles[role]}"
         expected = f"a number from 1 to {len(names)}, or one of {', '.join(map(str, names[:4]))}"
         if entry in FAR:
             found = f"{entry or 'an empty entry'}, an electrode infinitely far away"
@@ -246,7 +325,7 @@ def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.nda
         else:
             found, remedy = repr(entry), "correct it"
         raise InputError(where, f"{expected}, ...", found, remedy)
-    _check_count_from_one(electrodes, found, len(names), rows, table)
+    _check_count_from_one(electrodes, found, len(names), rows, table, roles)
     drives, reads = found[:, :2, None], found[:, None, 2:]
     both = np.argwhere((drives == reads) & (drives >= 0))
     if are_points and both.size:
@@ -258,7 +337,7 @@ def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.nda
     return found
 
 
-def _check_count_from_one(electrodes, found, num: int, rows, table: str) -> None:
+def _check_count_from_one(electrodes, found, num: int, rows, table: str, roles) -> None:
     """Refuse electrodes that seem to count from 0: then 0 is in several columns and K in none.
 
     Electrodes infinitely far away, which 0 stands for, are always in the same columns.
@@ -268,7 +347,7 @@ def _check_count_from_one(electrodes, found, num: int, rows, table: str) -> None
     if np.count_nonzero(is_mixed) < 2 or (found == num - 1).any():
         return
     row, role = np.argwhere(is_zero)[0]
-    where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+    where = f"{table}, row {rows[row]}, column {roles[role]}"
     remedy = f"do they count from 0? add 1 to all; or leave out electrode {num}, which nothing uses"
     raise InputError(where, "electrodes that count from 1", "electrode 0", remedy)
 
@@ -307,54 +386,6 @@ def pseudo_places(positions: np.ndarray, numbers: np.ndarray, depth: float = 0.2
     middles = np.nanmean(places, axis=1)
     middles[:, -1] -= depth * np.linalg.norm(high - low, axis=1)
     return middles
-
-
-class Injections(NamedTuple):
-    """Which currents are driven, and what is read of each: see :func:`injections_of`.
-
-    Attributes
-    ----------
-    order : (d,) array of int
-        The readings in the order of the injections.
-    currents : (L, K) array
-    voltages : list of L (M, K) arrays
-    matrix : (d, r) array or None
-        Where there are fewer pairs of electrodes than readings, these as combinations of the
-        voltages, of which there is one for each pair.
-    """
-
-    order: np.ndarray
-    currents: np.ndarray
-    voltages: list[np.ndarray]
-    matrix: np.ndarray | None = None
-
-
-def injections_of(numbers: np.ndarray, size: int) -> Injections:
-    """Unit currents between pairs of K electrodes, each pair once, from patterns (d, 4).
-
-    With more patterns than pairs of electrodes currents enter at each and leave at the first, and
-    what is read are the entries of the matrix of resistances, which is symmetric.
-    """
-    unit = np.eye(size)
-    if len(numbers) > size * (size - 1) // 2:
-        lower = unit[1:] - unit[0]
-        rows, columns = np.triu_indices(size - 1)
-        place = np.full((size, size), rows.size)  # of no entry
-        place[rows + 1, columns + 1] = place[columns + 1, rows + 1] = np.arange(rows.size)
-        entries = np.eye(rows.size + 1)[:, :-1]
-        a, b, m, n = numbers.T
-        matrix = entries[place[m, a]] - entries[place[n, a]]
-        matrix += entries[place[n, b]] - entries[place[m, b]]
-        voltages = [lower[row:] for row in range(size - 1)]
-        return Injections(np.arange(len(numbers)), lower, voltages, matrix)
-    pairs = np.sort(numbers[:, :2], axis=1)
-    signs = np.where(numbers[:, 0] == pairs[:, 0], 1.0, -1.0)
-    weights = signs[:, None] * (unit[numbers[:, 2]] - unit[numbers[:, 3]])
-    pairs, number = np.unique(pairs, axis=0, return_inverse=True)
-    number = number.ravel()
-    voltages = [weights[number == each] for each in range(len(pairs))]
-    currents = unit[pairs[:, 0]] - unit[pairs[:, 1]]
-    return Injections(np.argsort(number, kind="stable"), currents, voltages)
 
 
 def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, tuple[str, ...]]:

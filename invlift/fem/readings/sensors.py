@@ -91,6 +91,9 @@ class Sensors:
         :func:`invlift.fem.electrodes.voltages.read_voltages`.
     positions : ndarray of float64, shape (K, 2 or 3), or None
         Where the electrodes are, if the table says so.
+    currents, weights : ndarray of float64, shape (d, K), or None
+        What was driven at each electrode in ampere, and how their potentials make the reading,
+        where this is not a unit current or not a voltage between two.
     electrode_groups : tuple of K str
         Boundary groups of the electrodes, once it is known which they are.
     further : mapping of str to ndarray of str, shape (d,)
@@ -116,6 +119,8 @@ class Sensors:
     minus: np.ndarray | None = None
     electrodes: np.ndarray | None = None
     positions: np.ndarray | None = None
+    currents: np.ndarray | None = None
+    weights: np.ndarray | None = None
     electrode_groups: tuple[str, ...] = ()
     further: Mapping[str, np.ndarray] = field(default_factory=dict)
     outside: str = ""
@@ -123,7 +128,7 @@ class Sensors:
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        columns = *_ARRAYS, "rows", *_TEXTS.values(), "electrodes"
+        columns = *_ARRAYS, "rows", *_TEXTS.values(), "electrodes", "currents", "weights"
         given = {name: getattr(self, name) for name in columns}
         taken = {name: column[kept] for name, column in given.items() if column is not None}
         further = {name: column[kept] for name, column in self.further.items()}
