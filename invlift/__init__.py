@@ -13,6 +13,8 @@ import sys
 
 import lazy_loader
 
+from invlift.problems.problem_base import ProblemBase
+
 _find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
@@ -26,3 +28,7 @@ def __getattr__(name: str):
 
         enable_x64_before_start()
     return found
+
+
+# What stands above problems is handed down to them, so that no module imports one above it.
+ProblemBase.posterior_of = staticmethod(lambda *parts: _find("posterior_of")(*parts))

@@ -9,6 +9,7 @@ from .app.problem.numpyro_model import from_numpyro as from_numpyro
 from .app.problem.problem_file import read_problem as read_problem
 from .app.runs.mesh_correction import corrected_at_mode as corrected_at_mode
 from .app.runs.results import load as load
+from .app.runs.results import posterior_of as posterior_of
 from .app.runs.sampling import sample as sample
 from .app.studies.calibrate import calibrate as calibrate
 from .app.studies.compare import compare as compare

@@ -43,9 +43,9 @@ def test_student_t_noise_leaves_a_wrong_reading_alone():
     # Means are known to a twentieth of a deviation or better, as 400 effective draws make it.
     assert all(each.verdict().is_converged for each in (without, normal, robust))
     # Normal noise tells of the reading, and is misled by it, as a negative control of the bound.
-    assert normal.sensor_fit().standardised_residual[WRONG] < -4.0
+    assert normal.fit.sensors().standardised_residual[WRONG] < -4.0
     assert any(f"sensor {WRONG} by" in each for each in said_of(normal))
     assert distance(normal, without) > 0.7
-    assert np.abs(robust.sensor_fit().standardised_residual).max() < 4.0
+    assert np.abs(robust.fit.sensors().standardised_residual).max() < 4.0
     assert not any("readings" in each for each in said_of(robust))
     assert distance(robust, without) < 0.3

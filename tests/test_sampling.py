@@ -81,7 +81,7 @@ def test_noise_scales_of_several_instruments(tmp_path):
     run = run_from_prior(problem, 30)
     assert run.chains[0].draws["sigma"].shape == (30, 2)
     posterior = Posterior(run.chains, sensors=Readings(problem.observed))
-    assert posterior.sensor_fit().predictive_p_value.shape == (2,)
+    assert posterior.fit.sensors().predictive_p_value.shape == (2,)
     assert {"sigma[0]", "sigma[1]"} <= set(posterior.summary().index)
     assert posterior.write(tmp_path)
 

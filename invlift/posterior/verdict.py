@@ -12,15 +12,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from invlift.posterior.names import vector_of
 from invlift.posterior.statistics.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.statistics.diagnostics import Diagnostics
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import recorded, total
 from invlift.posterior.statistics.scalars import movement
+from invlift.posterior.statistics.sensor_fit import SensorStatistics
 from invlift.standards import (
     DOUBTFUL_P_VALUE,
     DOUBTFUL_RESIDUAL,
@@ -30,10 +32,6 @@ from invlift.standards import (
     PRIOR_TAIL,
     Standards,
 )
-
-if TYPE_CHECKING:
-    from invlift.posterior.posterior import Posterior
-    from invlift.posterior.statistics.sensor_fit import SensorStatistics
 
 # Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
 MAX_R_HAT = 1.01
@@ -139,7 +137,7 @@ class Rule(NamedTuple):
     share: float = 0.0
 
 
-def verdict_of(posterior: Posterior) -> Verdict:
+def verdict_of(posterior: PosteriorStatistics) -> Verdict:
     """Judge a run by everything that its posterior knows."""
     field, num_chains, num_draws = posterior.field, posterior.num_chains, posterior.num_draws
     needed, num_requested = MIN_ESS_PER_CHAIN * num_chains, posterior.num_draws_requested or 0
@@ -175,12 +173,12 @@ def verdict_of(posterior: Posterior) -> Verdict:
     rules += [*_rules_of_sampler(stats, posterior.standards), *_rules_of_returns(stats)]
     conflicts = list(_conflicts(posterior))
     rules += [Rule(True, WARNING, text, CONFLICT) for text in conflicts]
-    fit = posterior.sensor_fit() if posterior.has_fit else None
+    fit = posterior.fit.sensors() if posterior.fit.is_known else None
     if fit is not None and fit.standardised_residual is not None and fit.observed.size:
         kind, labels = "reading" if posterior.mesh is None else "sensor", posterior.sensors.labels
         names = range(fit.observed.size) if labels is None else labels
         residuals = fit.standardised_residual
-        rules += _rules_of_fit(residuals, kind, names, posterior.misfit_p_value)
+        rules += _rules_of_fit(residuals, kind, names, posterior.fit.misfit_p_value)
         if posterior.sensors.sigma is None:  # it is unknown
             rules.append(_rule_of_nothing_explained(fit, bool(conflicts)))
     rules = [rule for rule in rules if rule.applies]
@@ -203,7 +201,7 @@ def verdict_of(posterior: Posterior) -> Verdict:
     return Verdict(not reasons, headline, reasons, warnings, advice, doubts)
 
 
-def _conflicts(posterior: Posterior) -> Iterator[str]:
+def _conflicts(posterior: PosteriorStatistics) -> Iterator[str]:
     """What there is to say of scalars whose posterior lies in a tail of their prior."""
     for name, chains in posterior.scalars.items():
         quantity = posterior.described.get(name)

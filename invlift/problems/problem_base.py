@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # for editors: a problem knows nothing of what is made of it
-    from invlift.posterior.posterior import Posterior
-    from invlift.samplers.chains.results import Run
+from typing import Any, ClassVar
 
 
 class ProblemBase:
-    """Base of problems: a subclass says what it is made of."""
+    """Base of problems: a subclass says what it is made of.
+
+    Attributes
+    ----------
+    posterior_of : callable
+        :func:`invlift.posterior_of`, which the package hands over: a problem knows nothing of runs
+        and posteriors.
+    """
+
+    posterior_of: ClassVar[Callable]
 
     def lines(self) -> list[tuple[str, str]]:
         """What each part is called and what it is, in the order of reading."""
         raise NotImplementedError
 
-    def posterior(self, run: Run) -> Posterior:
+    def posterior(self, run: Any) -> Any:
         """The posterior that the draws of a run are of.
 
         Parameters
@@ -35,10 +41,7 @@ class ProblemBase:
         InputError
             If the run has no draws, or not those of this problem.
         """
-        # A person calls it on a problem, which knows nothing of posteriors.
-        from invlift.app.runs.results import build_posterior
-
-        return build_posterior(self, run)
+        return type(self).posterior_of(self, run)
 
     def __str__(self) -> str:
         """Return what the problem is made of, a line for each part."""

@@ -127,7 +127,7 @@ def test_hollow_bars_are_those_in_doubt(tmp_path):
     bad = Efficiency("bad", 4, 100, 1.0, 2.0, 1.3, 3.0, 2.0, 0.8, 0.0, 0.3, 900)
     few = replace(good, method="few", num_draws=10, ess_bulk=40.0)
     rows = [good, bad, few, Efficiency("none", note="no draws")]
-    figure = plot_comparison(rows, tmp_path / "a.png")
+    figure = plot_comparison(rows, tmp_path / "a.png").figure
     bars = {bar.get_y(): bar for bar in figure.axes[0].patches}
     assert [bool(bars[y].get_facecolor()[3]) for y in sorted(bars)] == [False, False, False, True]
     assert figure.axes[0].texts[0].get_text() == "0 no draws"

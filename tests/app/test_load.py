@@ -47,8 +47,8 @@ def test_a_run_is_what_it_was(results):
         np.testing.assert_allclose(values, grid[name], rtol=1e-9, err_msg=name)
     fit = pd.read_csv(results / "sensor_fit.csv")
     for name in ("standardised_residual", "predicted_mean"):
-        np.testing.assert_array_equal(getattr(posterior.sensor_fit(), name), fit[name])
-    np.testing.assert_array_equal(posterior.leave_one_out().elpd, fit["loo_elpd"])
+        np.testing.assert_array_equal(getattr(posterior.fit.sensors(), name), fit[name])
+    np.testing.assert_array_equal(posterior.fit.leave_one_out().elpd, fit["loo_elpd"])
     record = json.loads((results / "run.json").read_text())
     assert posterior.verdict().headline == record["verdict"]["headline"]
     assert list(posterior.verdict().reasons) == record["verdict"]["reasons"]
@@ -123,7 +123,7 @@ def test_chains_that_are_saved_are_a_posterior_before_the_run_is_done(results, t
     running, done = invlift.load(folder), invlift.load(results)
     for name in ("log_conductivity", "noise_score", "predicted"):
         np.testing.assert_array_equal(running.draws(name), done.draws(name))
-    np.testing.assert_array_equal(running.sensor_fit().noise_sd, done.sensor_fit().noise_sd)
+    np.testing.assert_array_equal(running.fit.sensors().noise_sd, done.fit.sensors().noise_sd)
     # a chain that has not begun
     for piece in (folder / "chains").glob("chain-1-*.piece"):
         piece.unlink()
@@ -172,7 +172,7 @@ def test_a_python_problem_is_opened_while_it_runs(tmp_path, monkeypatch):
     call("run", "../model.py:made", *options, "--out", "out")
     posterior = invlift.load("out")
     assert posterior.summary().index.tolist()[-1] == "sigma"
-    assert posterior.sensor_fit().observed.size == 13
+    assert posterior.fit.sensors().observed.size == 13
     for name in ("posterior.nc", "run.json", "report.html"):
         Path("out", name).unlink(missing_ok=True)
     np.testing.assert_array_equal(invlift.load("out").draws("sigma"), posterior.draws("sigma"))

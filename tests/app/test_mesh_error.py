@@ -61,7 +61,7 @@ def test_a_mesh_too_coarse_for_its_sensors_is_told(tmp_path):
     assert finding.level == "note"
     assert "refine_solution" in finding.detail
     posterior = problem.posterior(invlift.sample(problem, chains=2, warmup=20, draws=20))
-    assert len(posterior.sensor_fit().observed) == 30
+    assert len(posterior.fit.sensors().observed) == 30
     errors = np.asarray(posterior.sensors.coordinates["mesh_error"])
     verdict = posterior.verdict()
     (doubt,) = [each for each in verdict.doubts if "mesh" in each]

@@ -66,7 +66,7 @@ def test_fields_are_written_on_their_mesh(folder):
     means = np.concatenate(posterior.draws("phi")).mean(axis=0)
     np.testing.assert_allclose(written.point_data["phi_mean"], means, rtol=1e-9)
     np.testing.assert_allclose(written.cell_data["source_prior_sd"][0], 0.3)
-    panels = posterior.plot_fields().axes
+    panels = posterior.plot.fields().figure.axes
     titles = [axes.get_title(loc="left") for axes in panels]
     assert [title for title in titles if "mean" in title] == [
         "phi, posterior mean",

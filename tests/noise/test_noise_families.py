@@ -464,7 +464,7 @@ def test_noise_with_a_density_alone_is_for_samplers_on_densities():
     assert 0.0 <= draws.min() <= draws.max() <= 1.0
     # There is no density of each reading, and no way to make new ones.
     assert posterior.noise is None
-    assert posterior.loo is None
+    assert not posterior.fit.has_leave_one_out
     assert "noise_score" not in posterior.described
 
 

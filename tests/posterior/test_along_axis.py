@@ -8,8 +8,8 @@ from posterior_cases import Chain
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.posterior.figures.series import in_time, readings_along, series_of
 from invlift.posterior.output.run_folder import read_posterior
+from invlift.posterior.statistics.series import in_time, readings_along, series_of
 
 TIMES = [0.0, 1.0, 2.0, 4.0, 5.0, 7.0]
 READ_AT, OBSERVED = [2.0, 0.0, 4.0], np.array([1.1, -0.4, 3.0])  # not in their order
@@ -58,7 +58,7 @@ def test_entries_along_an_axis_come_after_those_of_vectors():
 
 def test_bands_are_quantiles_and_readings_are_where_they_were_read():
     posterior = posterior_along()
-    axes = posterior.plot_series(names=["tank"]).axes
+    axes = posterior.plot.series(names=["tank"]).figure.axes
     assert len(axes) == 2
     ax, strip = axes
     draws = pooled(posterior, "tank_path")
@@ -77,7 +77,7 @@ def test_bands_are_quantiles_and_readings_are_where_they_were_read():
     assert (span.get_x(), span.get_x() + span.get_width()) == (4.0, 7.0)
     assert [text.get_text() for text in ax.texts] == ["forecast"]
     shown = [each for each in strip.collections if isinstance(each, PathCollection)]
-    residual = posterior.sensor_fit().standardised_residual[:3]
+    residual = posterior.fit.sensors().standardised_residual[:3]
     places = np.concatenate([each.get_offsets() for each in shown]).tolist()
     assert sorted(places) == sorted(map(list, zip(READ_AT, residual, strict=True)))
 
@@ -91,7 +91,7 @@ def test_new_readings_are_the_path_with_noise():
     error = SIGMA**2 * np.sqrt(2 / added.size)
     assert abs(added.var() - SIGMA**2) < 4 * error
     assert abs(added.var() - (1.2 * SIGMA) ** 2) > 4 * error
-    dashed = [line for line in posterior.plot_series(names=["tank"]).axes[0].lines
+    dashed = [line for line in posterior.plot.series(names=["tank"]).figure.axes[0].lines
               if line.is_dashed()]  # fmt: skip
     expected = np.quantile(new.values.reshape(-1, 6), (0.05, 0.95), axis=0)
     np.testing.assert_allclose([line.get_ydata() for line in dashed], expected, rtol=1e-12)
@@ -100,14 +100,14 @@ def test_new_readings_are_the_path_with_noise():
 def test_readings_that_differ_in_their_noise_have_no_band_of_new_ones():
     posterior = posterior_along(np.array([0.5, 0.5, 0.6, 1.0, 1.0]))
     assert "tank_path" not in posterior.to_arviz().posterior_predictive
-    assert not any(line.is_dashed() for line in posterior.plot_series().axes[0].lines)
+    assert not any(line.is_dashed() for line in posterior.plot.series().figure.axes[0].lines)
     shared = posterior_along(np.array([0.5, 0.5, 0.5, 1.0, 1.0]))
     assert "tank_path" in shared.to_arviz().posterior_predictive
 
 
 def test_readings_without_a_path_are_shown_with_their_predictions():
     posterior = posterior_along()
-    axes = posterior.plot_series(names=["flow"]).axes
+    axes = posterior.plot.series(names=["flow"]).figure.axes
     median = next(line for line in axes[0].lines if line.get_label() == "median")
     predicted = np.median(pooled(posterior, "predicted")[:, [4, 3]], axis=0)
     np.testing.assert_array_equal(median.get_xdata(), [1, 3])
@@ -118,7 +118,7 @@ def test_readings_without_a_path_are_shown_with_their_predictions():
 def test_a_quantity_without_readings_is_bands_alone(tmp_path):
     rain = Quantity("rain", {"year": [2001, 2002, 2004]}, "mm")
     posterior = posterior_along(quantities=[rain], rain=lambda rng: rng.normal(size=(500, 3)))
-    (ax,) = posterior.plot_series(names=["rain"]).axes
+    (ax,) = posterior.plot.series(names=["rain"]).figure.axes
     assert [line.get_label() for line in ax.lines] == ["median"]
     assert not ax.patches
 
@@ -127,9 +127,9 @@ def test_files_hold_what_a_picture_needs(tmp_path):
     rain = Quantity("rain", {"year": [2001, 2002, 2004]}, "mm")
     posterior = posterior_along(quantities=[rain], rain=lambda rng: rng.normal(size=(500, 3)))
     posterior.write(tmp_path)
-    found = read_posterior(tmp_path).series
+    found = read_posterior(tmp_path).fit.series
     assert [each.name for each in found] == ["tank", "flow", "rain"]
-    for expected, each in zip(posterior.series, found, strict=True):
+    for expected, each in zip(posterior.fit.series, found, strict=True):
         for name, value in vars(expected).items():
             np.testing.assert_array_equal(getattr(each, name), value, err_msg=name)
 
@@ -158,11 +158,11 @@ def test_what_has_no_axis_of_numbers_is_no_series():
 
 def test_asking_for_what_is_not_there_is_an_error():
     with pytest.raises(InputError, match="some of tank, flow, found 'sump'"):
-        posterior_along().plot_series(names=["sump"])
+        posterior_along().plot.series(names=["sump"])
     bare = Posterior([Chain({"x": np.arange(5.0)})])
-    assert not bare.series
+    assert not bare.fit.series
     with pytest.raises(InputError, match="draws along numbers"):
-        bare.plot_series()
+        bare.plot.series()
 
 
 def readings_in_time(**known):
@@ -185,11 +185,11 @@ def test_each_sensor_of_a_field_in_time_is_a_series():
         sensors = Readings(sensors.values, None, sensors.points, labels, sensors.coordinates)
         draws = {"predicted": rng.standard_normal((5, 4)), "noise_score": np.zeros((5, 4))}
         posterior = Posterior([Chain(draws), Chain(draws)], sensors=sensors)
-        assert [each.name for each in posterior.series] == names
-        first, second = posterior.series
+        assert [each.name for each in posterior.fit.series] == names
+        first, second = posterior.fit.series
         assert (first.rows.tolist(), second.rows.tolist()) == ([0, 1], [2, 3])
         assert first.spans_decades
-        axes = posterior.plot_series().axes
+        axes = posterior.plot.series().figure.axes
         assert {ax.get_xscale() for ax in axes} == {"log"}
         middles = [ax.transScale.transform((0.1, 0.0))[0] for ax in axes]
         np.testing.assert_allclose(middles, -1.0)

@@ -252,7 +252,7 @@ def test_the_figure_shows_what_leaves_its_band_in_another_colour(tmp_path):
     ranks = {f"q{k}": ranks_of_normals(1.0, seed=2 + k) for k in range(4)}
     ranks["wide"] = ranks_of_normals(1.4)
     calibration = calibration_of(ranks)
-    figure = plot_calibration(calibration, tmp_path / "figure.png")
+    figure = plot_calibration(calibration, tmp_path / "figure.png").figure
     shown = {
         axes.get_title(loc="left").partition("\n")[0]: axes
         for axes in figure.axes

@@ -93,6 +93,6 @@ def test_words_are_in_proportion_to_what_is_missing():
 def test_leave_one_out_is_left_out_where_nearly_all_draws_are_equal():
     stuck = [np.tile(TRUE, (100, 1)) for _ in range(2)]
     stuck[0][0] += 50.0
-    assert normal_posterior(stuck, TRUE, 0.1).loo is None
+    assert normal_posterior(stuck, TRUE, 0.1).fit.has_leave_one_out is False
     moving = [TRUE + 0.1 * RNG.normal(size=(100, 6)) for _ in range(2)]
-    assert normal_posterior(moving, TRUE, 1.0).loo is not None
+    assert normal_posterior(moving, TRUE, 1.0).fit.has_leave_one_out

@@ -41,7 +41,7 @@ def distance(found, expected):
 
 def test_each_reading_is_predicted_as_in_closed_form(runs):
     model, posteriors = runs
-    found = [posterior.leave_one_out() for posterior in posteriors]
+    found = [posterior.fit.leave_one_out() for posterior in posteriors]
     exact = model.left_out()
     assert all(loo.is_reliable.all() for loo in found)
     elpd = np.array([loo.elpd for loo in found])
@@ -49,17 +49,17 @@ def test_each_reading_is_predicted_as_in_closed_form(runs):
     assert np.abs(distance(elpd, exact.logpdf(model.observed))).max() < 4.5
     assert np.abs(distance(pit, exact.cdf(model.observed))).max() < 4.5
     # negative control: with the reading itself among the data both are others
-    logs = [np.concatenate(posterior.log_likelihood) for posterior in posteriors]
+    logs = [np.concatenate(posterior.fit.log_likelihood) for posterior in posteriors]
     in_sample = np.array([logsumexp(each, axis=0) - np.log(len(each)) for each in logs])
     assert (distance(in_sample, exact.logpdf(model.observed)) > 10.0).all()
-    p_values = np.array([each.sensor_fit().predictive_p_value for each in posteriors])
+    p_values = np.array([each.fit.sensors().predictive_p_value for each in posteriors])
     assert np.abs(distance(p_values, exact.cdf(model.observed))).max() > 10.0
 
 
 def test_totals_are_those_of_arviz(runs):
     _, posteriors = runs
     expected = arviz.loo(posteriors[0].to_arviz(), pointwise=True, reff=1.0)
-    found = posteriors[0].leave_one_out()
+    found = posteriors[0].fit.leave_one_out()
     (elpd, error), (num_effective, _) = found.totals().values()
     # the tails may be of other lengths, as efficiencies are estimated
     assert elpd == pytest.approx(getattr(expected, NAMES["elpd"]), abs=0.01)
@@ -70,10 +70,10 @@ def test_totals_are_those_of_arviz(runs):
 
 def test_estimates_at_accurate_readings_are_not_reliable_which_is_no_alarm_for_the_run(runs):
     _, posteriors = runs
-    assert posteriors[0].leave_one_out().is_reliable.all()
+    assert posteriors[0].fit.leave_one_out().is_reliable.all()
     model = LinearModel(sigma=1e-3, num_unknowns=20)
     posterior = model.posterior(np.random.default_rng(2))
-    verdict, found = posterior.verdict(), posterior.leave_one_out()
+    verdict, found = posterior.verdict(), posterior.fit.leave_one_out()
     assert verdict.is_converged
     assert verdict.warnings == verdict.advice == ()
     assert not found.is_reliable.any()
@@ -91,8 +91,8 @@ def test_a_likelihood_of_ones_own_is_used(runs):
             return {"observed": logs}
 
     own = Posterior(chains, sensors=Readings(model.observed), noise=Normal(model.observed))
-    own = own.leave_one_out()
-    np.testing.assert_allclose(own.elpd, posteriors[0].leave_one_out().elpd, rtol=1e-12)
+    own = own.fit.leave_one_out()
+    np.testing.assert_allclose(own.elpd, posteriors[0].fit.leave_one_out().elpd, rtol=1e-12)
     assert own.pit is None
 
 
@@ -101,8 +101,8 @@ def test_noise_that_is_not_known_has_no_likelihood(runs):
     sensors = Readings(model.observed, sigma=model.sigma)
     posterior = Posterior(posteriors[0].chains, sensors=sensors)
     with pytest.raises(InputError, match="known density"):
-        posterior.leave_one_out()
-    assert posterior.log_likelihood is None
+        posterior.fit.leave_one_out()
+    assert posterior.fit.log_likelihood is None
 
 
 def test_where_nothing_can_be_said():
@@ -129,7 +129,7 @@ def test_sensors_and_files_have_them(tmp_path):
     data = arviz.from_netcdf(tmp_path / "posterior.nc")
     logs = data["log_likelihood"]["observed"]
     assert logs.dims == ("chain", "draw", "sensor")
-    np.testing.assert_array_equal(logs, np.stack(posterior.log_likelihood))
+    np.testing.assert_array_equal(logs, np.stack(posterior.fit.log_likelihood))
     sigma = np.stack(posterior.draws("sigma"))[..., None]
     expected = norm(np.stack(posterior.draws("predicted")), sigma).logpdf(posterior.sensors.values)
     np.testing.assert_allclose(logs, expected, rtol=1e-12)

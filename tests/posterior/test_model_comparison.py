@@ -124,7 +124,8 @@ def test_runs_of_other_readings_are_refused(folders):
     with pytest.raises(InputError, match="8 readings, in another order"):
         compare_runs({"first": first, "moved": moved})
     of_pairs = replace(second)
-    of_pairs.__dict__["loo"] = replace(second.loo, elpd=second.loo.elpd[::2])
+    loo = second.fit.leave_one_out()
+    of_pairs.fit.__dict__["_leave_one_out"] = replace(loo, elpd=loo.elpd[::2])
     with pytest.raises(InputError, match=r"expected 8 densities of .*, found 4, of vectors"):
         compare_runs({"first": first, "of_pairs": of_pairs})
 

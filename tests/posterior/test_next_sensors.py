@@ -12,7 +12,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.posterior.statistics.next_sensors import write_next_sensors
+from invlift.posterior.output.next_sensor_files import write_next_sensors
 
 SIGMA, MESH = 0.2, box_mesh(2, 2)
 NODES = len(MESH.points)

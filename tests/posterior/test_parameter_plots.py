@@ -39,7 +39,7 @@ def lines_of(ax):
 
 def test_histograms_have_area_one_beside_the_density_of_the_prior():
     posterior, priors = parameters()
-    figure = posterior.plot_parameters()
+    figure = posterior.plot.parameters().figure
     assert len(figure.axes) == 10  # of four
     diagonal = [ax for ax in figure.axes if "prior density" in lines_of(ax)]
     names = ["start", "rate", "sigma", "sigma"]
@@ -58,7 +58,7 @@ def test_histograms_have_area_one_beside_the_density_of_the_prior():
 
 def test_pairs_are_draws_and_units_are_on_the_axes():
     posterior, _ = parameters()
-    figure = posterior.plot_parameters(names=["rate", "start", "free"])
+    figure = posterior.plot.parameters(names=["rate", "start", "free"]).figure
     corner = figure.axes[1]  # rate against start
     (points,) = corner.lines
     draws = np.stack([np.concatenate(posterior.draws(name)) for name in ("start", "rate")], axis=1)
@@ -71,7 +71,7 @@ def test_pairs_are_draws_and_units_are_on_the_axes():
 
 def test_a_single_constant_parameter_has_a_picture(tmp_path):
     posterior = Posterior([Chain({"x": np.full(30, 2.0)})])
-    (ax,) = posterior.plot_parameters(tmp_path / "x.png").axes
+    (ax,) = posterior.plot.parameters(tmp_path / "x.png").figure.axes
     assert ax.get_xlim()[0] < 2.0 < ax.get_xlim()[1]
     assert (tmp_path / "x.png").stat().st_size > 1000
 
@@ -86,6 +86,6 @@ def test_files_hold_the_densities_of_priors(tmp_path):
 def test_parameters_that_are_not_there_are_an_error():
     posterior, _ = parameters()
     with pytest.raises(InputError, match="plot of scalars"):
-        posterior.plot_parameters(names=["rat"])
+        posterior.plot.parameters(names=["rat"])
     with pytest.raises(InputError, match="draws of a scalar"):
-        Posterior([Chain({"m": np.zeros((5, 40, 40))})]).plot_parameters()
+        Posterior([Chain({"m": np.zeros((5, 40, 40))})]).plot.parameters()

@@ -152,7 +152,7 @@ def test_summary_is_a_plain_table(tmp_path):
     assert names == [*posterior.summary().index, "elpd_loo", "p_loo", "num_loo_unreliable"]
     assert (rows[-1]["mean"], rows[-1]["sd"]) == ("0.0", "")
     for row, (estimate, error) in zip(
-        rows[-3:-1], posterior.leave_one_out().totals().values(), strict=True
+        rows[-3:-1], posterior.fit.leave_one_out().totals().values(), strict=True
     ):
         assert (float(row["mean"]), float(row["sd"])) == (estimate, error)
         assert row["q05"] == row["mcse_mean"] == row["r_hat"] == ""
@@ -224,16 +224,16 @@ def test_readings_and_predictions_are_a_table(tmp_path):
     posterior.write(tmp_path)
     with open(tmp_path / "sensor_fit.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    fit = posterior.sensor_fit()
+    fit = posterior.fit.sensors()
     assert [row["sensor"] for row in rows] == [str(i) for i in range(len(fit.observed))]
     for name in ("observed", "predicted_mean", "standardised_residual"):
         assert [float(row[name]) for row in rows] == getattr(fit, name).tolist()
-    assert [float(row["loo_elpd"]) for row in rows] == posterior.leave_one_out().elpd.tolist()
-    table = posterior.sensor_table()
+    assert [float(row["loo_elpd"]) for row in rows] == posterior.fit.leave_one_out().elpd.tolist()
+    table = posterior.fit.table()
     assert [*rows[0]] == [table.index.name, *table.columns]
     assert [float(row["predicted_sd"]) for row in rows] == table["predicted_sd"].tolist()
     with pytest.raises(InputError, match="posterior: expected readings, found none"):
-        make_posterior(sensors=None).sensor_table()
+        make_posterior(sensors=None).fit.table()
     labels = [f"well {i}" for i in range(len(fit.observed))]
     named = dataclasses.replace(posterior.sensors, labels=labels)
     dataclasses.replace(posterior, sensors=named).write(tmp_path)
@@ -251,7 +251,7 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
     written = posterior.write(tmp_path)
     names = {"posterior.nc", "summary.csv", "run.json", "sensor_fit.csv"}
     assert {path.name for path in written} == names
-    assert posterior.sensor_fit().predicted_mean.shape == (3,)
+    assert posterior.fit.sensors().predicted_mean.shape == (3,)
     assert posterior.fields() == {}
 
 
@@ -281,6 +281,6 @@ def test_asking_for_what_was_not_stored():
     with pytest.raises(InputError, match="'nothing'"):
         make_posterior().draws("nothing")
     with pytest.raises(InputError, match="sensors"):
-        make_posterior(sensors=None).sensor_fit()
+        make_posterior(sensors=None).fit.sensors()
     with pytest.raises(InputError, match="positive"):
         make_posterior(prior_sd=0.0).fields()

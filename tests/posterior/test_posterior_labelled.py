@@ -157,7 +157,7 @@ def test_other_quantities_of_noise_and_prior_are_taken_by_name(tmp_path):
     # the scores say how well the readings are met, and how new ones would scatter is not known
     eta = np.concatenate(posterior.draws("noise_score"))
     np.testing.assert_allclose(
-        posterior.sensor_fit().predictive_p_value, norm.cdf(eta).mean(axis=0)
+        posterior.fit.sensors().predictive_p_value, norm.cdf(eta).mean(axis=0)
     )
     assert not has_group(posterior, "posterior_predictive")
     # negative control: a chain that disagrees in one of the vectors only is seen

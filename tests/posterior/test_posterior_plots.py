@@ -105,7 +105,7 @@ def test_a_fan_of_slivers_is_drawn_without_gaps():
     points, first = np.concatenate([[[0.0, 0.0]], rim]), np.arange(1, 601)
     cells = np.stack([np.zeros(600, int), first, first + 1], axis=1)
     panel = Panel("linear", points @ [2.0, -1.0], True, "viridis")
-    values, at = pixels_drawn(plot_maps(Mesh(points, cells), [panel]).axes[0])
+    values, at = pixels_drawn(plot_maps(Mesh(points, cells), [panel])[0])
     radius = np.linalg.norm(at, axis=-1)
     assert np.isfinite(values[radius < 1.0 - 1e-5]).all()
     assert np.isnan(values[radius > 1.0]).all()
@@ -124,7 +124,7 @@ def test_each_pixel_has_the_value_of_the_field_there(mesh):
     linear = points @ gradient
     flat = flatten(*posterior.mesh)
     panel = Panel("linear", linear, True, "viridis")
-    ax = plot_maps(posterior.mesh, [panel]).axes[0]
+    ax = plot_maps(posterior.mesh, [panel])[0]
     values, at = pixels_drawn(ax)
     is_drawn = np.isfinite(values)
     assert 0.8 < is_drawn.mean() < 1.0
@@ -134,15 +134,19 @@ def test_each_pixel_has_the_value_of_the_field_there(mesh):
         expected += (values - expected)[is_drawn].mean()  # what the third coordinate adds
     np.testing.assert_allclose(values[is_drawn], expected[is_drawn], atol=1e-9)
     in_cells = Panel("cells", np.arange(len(posterior.mesh.cells)), False, "viridis")
-    values, _ = pixels_drawn(plot_maps(posterior.mesh, [in_cells]).axes[0])
+    values, _ = pixels_drawn(plot_maps(posterior.mesh, [in_cells])[0])
     assert np.isin(values[np.isfinite(values)], flat.cells).all()
 
 
 @pytest.mark.parametrize(("location", "mesh"), [("nodes", square), ("cells", box)])
 def test_overview_has_four_titled_panels(tmp_path, location, mesh):
     settings = dict(matplotlib.rcParams)
-    figure = make_posterior(location, mesh).plot_fields(
-        tmp_path / "a.png", length_unit="m", solution_name="Temperature", solution_unit="K"
+    figure = (
+        make_posterior(location, mesh)
+        .plot.fields(
+            tmp_path / "a.png", length_unit="m", solution_name="Temperature", solution_unit="K"
+        )
+        .figure
     )
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == [
@@ -160,7 +164,7 @@ def test_overview_has_four_titled_panels(tmp_path, location, mesh):
 def test_sensors_are_filled_with_readings_on_the_scale_of_the_solution():
     """Variance reduction is drawn between nothing and all."""
     posterior = make_posterior()
-    _, _, panel, reduction = posterior.plot_fields().axes[:4]
+    _, _, panel, reduction = posterior.plot.fields().figure.axes[:4]
     marks = panel.collections[-1]
     np.testing.assert_array_equal(marks.get_array(), posterior.sensors.values)
     assert marks.norm is panel.images[0].norm
@@ -172,7 +176,7 @@ def test_sensors_are_filled_with_readings_on_the_scale_of_the_solution():
 def test_overview_without_prior_solution_or_sensors():
     chains = [Chain({"log_conductivity": chain.draws["log_conductivity"]})
               for chain in make_posterior().chains]  # fmt: skip
-    figure = make_posterior(chains=chains, sensors=None, prior_sd=None).plot_fields()
+    figure = make_posterior(chains=chains, sensors=None, prior_sd=None).plot.fields().figure
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles[2] == "Conductivity, posterior mean"
     assert "Variance reduction" not in titles
@@ -180,7 +184,7 @@ def test_overview_without_prior_solution_or_sensors():
 
 def test_constant_field_can_be_drawn(tmp_path):
     chains = [Chain({"log_conductivity": np.full((10, 25), 2.0)}) for _ in range(2)]
-    make_posterior(chains=chains, sensors=None).plot_fields(tmp_path / "a.png")
+    make_posterior(chains=chains, sensors=None).plot.fields(tmp_path / "a.png")
 
 
 def test_leave_one_out_is_drawn_with_what_is_not_reliable_hollow(tmp_path):
@@ -191,21 +195,21 @@ def test_leave_one_out_is_drawn_with_what_is_not_reliable_hollow(tmp_path):
         pareto_k=np.where(np.arange(20) < 3, 0.9, 0.2),
         pit=rng.random(20),
     )
-    probabilities, shapes = plot_leave_one_out(loo).axes
+    probabilities, shapes = plot_leave_one_out(loo)
     _, good, bad = probabilities.collections
     assert [len(each.get_offsets()) for each in (good, bad)] == [17, 3]
     np.testing.assert_allclose(np.sort(bad.get_offsets()[:, 1]), np.sort(loo.pit[:3]))
     np.testing.assert_allclose(good.get_facecolor()[0][:3], to_rgb(CHAIN_COLOURS[0]))
     np.testing.assert_allclose(bad.get_facecolor()[0][:3], 1.0)
     assert [len(each.get_offsets()) for each in shapes.collections] == [17, 3]
-    assert len(plot_leave_one_out(replace(loo, pit=None)).axes) == 1
-    make_posterior().plot_leave_one_out(tmp_path / "loo.png")
+    assert len(plot_leave_one_out(replace(loo, pit=None))) == 1
+    make_posterior().plot.leave_one_out(tmp_path / "loo.png")
     assert (tmp_path / "loo.png").stat().st_size > 5000
 
 
 def test_ranks_of_each_chain_are_drawn_at_their_heights(tmp_path):
     posterior = make_posterior()
-    figure = posterior.plot_chains(tmp_path / "chains.png")
+    figure = posterior.plot.chains(tmp_path / "chains.png").figure
     trace, rank = figure.axes[:2]
     assert [len(line.get_ydata()) for line in trace.lines] == [400] * 4
     np.testing.assert_array_equal(trace.lines[1].get_ydata(), posterior.draws("sigma")[1])
@@ -221,7 +225,7 @@ def test_chains_of_chosen_scalars_are_drawn():
     posterior = Posterior([Chain(each) for each in draws])
 
     def drawn(**options):
-        figure = posterior.plot_chains(**options)
+        figure = posterior.plot.chains(**options).figure
         return [ax.get_title(loc="left") for ax in figure.axes[::2]]
 
     first = [f"weights[{i}]" for i in range(8)]
@@ -229,7 +233,7 @@ def test_chains_of_chosen_scalars_are_drawn():
     assert drawn(names=["weights"]) == first
     assert drawn(names=["weights[11]", "nu"]) == ["nu", "weights[11]"]
     with pytest.raises(InputError, match="'weight'"):
-        posterior.plot_chains(names=["weight"])
+        posterior.plot.chains(names=["weight"])
 
 
 def test_bars_span_prediction_and_noise():
@@ -238,7 +242,7 @@ def test_bars_span_prediction_and_noise():
     known = normal_posterior(predicted, np.zeros(2), 4.0)
     unknown = Posterior([Chain({"predicted": p}) for p in predicted], sensors=known.sensors)
     for posterior, expected in ((known, 5.0), (unknown, 3.0)):
-        figure = posterior.plot_sensors()
+        figure = posterior.plot.sensors().figure
         (bars,) = figure.axes[0].containers[0].lines[2]
         length = np.ptp([segment[:, 1] for segment in bars.get_segments()], axis=1)
         np.testing.assert_allclose(length, 4 * expected, rtol=0.05)
@@ -247,7 +251,7 @@ def test_bars_span_prediction_and_noise():
 def test_a_far_reading_is_marked():
     predicted = [np.random.default_rng(i).normal(size=(100, 3)) for i in range(2)]
     posterior = normal_posterior(predicted, np.array([0.0, 1.0, 9.0]), 1.0)
-    figure = posterior.plot_sensors(quantity="head [m]")
+    figure = posterior.plot.sensors(quantity="head [m]").figure
     assert figure.axes[0].get_xlabel() == "observed head [m]"
     near, far = figure.axes[1].collections[-2:]
     assert len(near.get_offsets()) == 2
@@ -256,11 +260,11 @@ def test_a_far_reading_is_marked():
 
 def test_model_without_a_mesh_has_no_fields_to_draw():
     with pytest.raises(InputError, match="mesh"):
-        Posterior([Chain({"parameters": np.ones((5, 2))})]).plot_fields()
+        Posterior([Chain({"parameters": np.ones((5, 2))})]).plot.fields()
 
 
 def test_a_notebook_shows_figures_though_they_belong_to_no_window():
-    figure = make_posterior().plot_chains()
+    figure = make_posterior().plot.chains().figure
     shown = imread(io.BytesIO(figure._repr_png_()))
     assert shown.shape[:2] == tuple((figure.get_size_inches()[::-1] * figure.dpi).astype(int))
     assert shown.std() > 0.05

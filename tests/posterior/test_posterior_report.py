@@ -94,7 +94,7 @@ def test_the_page_says_what_the_run_found(posterior, page):
     assert "num_factorisations" in page.sections["record"]
     mean = posterior.summary().loc["sigma", "mean"]
     assert f"{mean:.4g}" in page.sections["summary"]
-    fit = posterior.sensor_fit()
+    fit = posterior.fit.sensors()
     for value in fit.predicted_mean:
         assert f"{value:.4g}" in page.sections["sensors"]
     assert "kind = 'matern'" in page.sections["problem"]

@@ -49,7 +49,9 @@ def test_labels_of_numbers_are_apart():
     draws["predicted"] = 4.5e6 + 100.0 * rng.normal(size=(200, 5))
     sensors = Readings(4.5e6 + 50.0 * rng.normal(size=5), sigma=30.0)
     posterior = Posterior([Chain(draws)] * 2, sensors=sensors)
-    figures = posterior.plot_parameters(names=["small", "far", "large"]), posterior.plot_sensors()
+    names = ["small", "far", "large"]
+    pictures = posterior.plot.parameters(names=names), posterior.plot.sensors()
+    figures = [each.figure for each in pictures]
     for figure in figures:
         FigureCanvasAgg(figure).draw()
     tried = 0
@@ -75,7 +77,7 @@ def test_labels_are_apart_and_differ(extent, is_log):
     mesh = Mesh(points * np.array(extent) + far, cells)
     values = 1e-4 * np.exp(wave), 1.23456e-4 + 1e-8 * wave, 1e5 * np.exp(3.0 * wave)
     panels = [Panel("values", each, True, "viridis", is_log=is_log) for each in values]
-    figure = plot_maps(mesh, panels)
+    figure = plot_maps(mesh, panels).figure
     FigureCanvasAgg(figure).draw()
     tried = 0
     maps = [ax for ax in figure.axes if ax.get_title(loc="left")]

@@ -507,7 +507,7 @@ def test_paths_are_series_and_known_entries_are_not_judged():
     found = posterior.vector_diagnostics["voltage_path"].r_hat
     assert found.shape == (88,)
     assert np.isfinite(found).all()
-    labels = {axes.get_ylabel() for axes in posterior.plot_series().axes}
+    labels = {axes.get_ylabel() for axes in posterior.plot.series().figure.axes}
     assert {"seen", "sum", "recovery_path"} <= labels
 
 

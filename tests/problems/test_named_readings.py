@@ -105,9 +105,11 @@ def test_results_have_the_names(posterior, tmp_path):
     again = invlift.load(tmp_path)
     assert list(again.sensors.labels) == LABELS
     np.testing.assert_array_equal(again.sensors.coordinates["year"], years)
-    ticks = [tick.get_text() for tick in again.plot_sensors().axes[1].get_xticklabels()]
+    ticks = [tick.get_text() for tick in again.plot.sensors().figure.axes[1].get_xticklabels()]
     assert ticks == LABELS
-    ticks = [tick.get_text() for tick in again.plot_leave_one_out().axes[1].get_xticklabels()]
+    ticks = [
+        tick.get_text() for tick in again.plot.leave_one_out().figure.axes[1].get_xticklabels()
+    ]
     assert ticks == LABELS
 
 
@@ -123,7 +125,7 @@ def test_readings_without_a_path_have_units():
     made = given.with_units({"flow": "m3/s", "half": "d"})
     assert jax.tree.structure(made) == jax.tree.structure(given)
     posterior = made.posterior(sample(made, "rwm", chains=1, warmup=10, draws=10, seed=1))
-    labels = [axes.get_ylabel() for axes in posterior.plot_series().axes]
+    labels = [axes.get_ylabel() for axes in posterior.plot.series().figure.axes]
     assert labels == ["flow [m3/s]", "residual"]
     assert posterior.titles == {"half": "half [d]", "rate": "rate"}
 

@@ -284,7 +284,7 @@ def test_arviz_takes_the_log_likelihood(drawn):
         import arviz
 
         of_site = arviz.loo(posterior.to_arviz(), var_name="y", pointwise=True)
-    known = posterior.leave_one_out()
+    known = posterior.fit.leave_one_out()
     np.testing.assert_allclose(of_site.loo_i, known.elpd[:6], rtol=0.05, atol=0.05)
     assert known.elpd.shape == (16,)
 
@@ -294,14 +294,14 @@ def test_results_are_read_back(drawn, problem, tmp_path):
     _, posterior = drawn
     posterior.write(tmp_path)
     again = invlift.load(tmp_path)
-    for name, (axes, values) in posterior.arrays.items():
-        assert list(again.arrays[name][0]) == list(axes)
-        np.testing.assert_array_equal(again.arrays[name][1], values)
+    for name, (axes, values) in posterior.fit.arrays.items():
+        assert list(again.fit.arrays[name][0]) == list(axes)
+        np.testing.assert_array_equal(again.fit.arrays[name][1], values)
     np.testing.assert_array_equal(again.sensors.values, problem.observed)
-    np.testing.assert_array_equal(again.log_likelihood, posterior.log_likelihood)
-    expected = posterior.replicated()
-    assert expected.keys() == posterior.arrays.keys()
-    for name, chains in again.replicated().items():
+    np.testing.assert_array_equal(again.fit.log_likelihood, posterior.fit.log_likelihood)
+    expected = posterior.fit.new_readings()
+    assert expected.keys() == posterior.fit.arrays.keys()
+    for name, chains in again.fit.new_readings().items():
         np.testing.assert_array_equal(chains, expected[name])
 
 

@@ -106,14 +106,14 @@ def test_draws_have_times_and_units(tmp_path):
     for back in (posterior, invlift.load(tmp_path)):
         found = {name: each.attrs.get("units") for name, each in back.to_arviz().posterior.items()}
         assert {name: unit for name, unit in found.items() if unit} == units
-        labels = [axes.get_ylabel() for axes in back.plot_series().axes]
+        labels = [axes.get_ylabel() for axes in back.plot.series().figure.axes]
         assert labels == ["body [degree C]", "residual", "glass", "residual"]
         assert "body_path[4.0] [degree C]" in str(back)
         assert "life[1] [min]" in str(back)
         assert "warm " in str(back)
-    posterior.plot_series(tmp_path / "posterior.png")
+    posterior.plot.series(tmp_path / "posterior.png")
     assert (tmp_path / "posterior.png").stat().st_size > 10_000
-    assert not replace(posterior, sensors=None, quantities=()).series
+    assert not replace(posterior, sensors=None, quantities=()).fit.series
 
 
 def test_what_is_read_may_be_a_function_of_the_state():

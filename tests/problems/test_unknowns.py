@@ -125,7 +125,7 @@ def test_draws_have_names_and_units(drawn):
     np.testing.assert_allclose(draws["predicted"], decayed, rtol=1e-12)
     posterior = given.posterior(run)
     assert posterior.summary().index.tolist() == ["half_life", "rate", "start"]
-    assert posterior.sensor_fit().observed.shape == (6,)
+    assert posterior.fit.sensors().observed.shape == (6,)
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_noise_that_is_not_normal_is_known_to_the_posterior():
     posterior = given.posterior(run)
     groups = posterior.to_arviz()
     assert groups.posterior_predictive["observed"].shape == (2, 100, 6)
-    assert np.isfinite(posterior.leave_one_out().elpd).all()
+    assert np.isfinite(posterior.fit.leave_one_out().elpd).all()
 
 
 def test_simulated_unknowns_are_the_priors():

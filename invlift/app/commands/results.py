@@ -10,12 +10,12 @@ from invlift.app.commands.common import BAD_VERDICT, check_is_new, say, say_tabl
 from invlift.app.runs.results import load
 from invlift.errors import InputError, printable
 from invlift.files.tables import integer
+from invlift.posterior.output.next_sensor_files import write_next_sensors
 from invlift.posterior.output.report import write_report
 from invlift.posterior.output.run_folder import is_finished, problem_file, read_record
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K
 from invlift.posterior.statistics.model_comparison import compare_runs
-from invlift.posterior.statistics.next_sensors import write_next_sensors
 
 #: Most places for sensors: the linear estimate is one of a few readings.
 MAX_NUM = 100
@@ -51,7 +51,7 @@ def loo(parsed, console: Console, errors: Console) -> int:
     table = compare_runs(runs)
     doubts = []
     for name, row in table.iterrows():
-        num = runs[name].leave_one_out().elpd.size
+        num = runs[name].fit.leave_one_out().elpd.size
         if row["num_unreliable"]:
             doubts.append(
                 f"{name}: leave-one-out prediction is not reliable at {row['num_unreliable']:.0f} "

@@ -126,7 +126,7 @@ def _executor(parsed):
 
 def _write_results(spec, problem, run, objections, info, console: Console, errors: Console) -> int:
     """Write what a run has found, print it, and return the exit status."""
-    from invlift.app.runs.results import build_posterior
+    from invlift.app.runs.results import posterior_of
     from invlift.posterior.output.report import write_report
 
     directory = spec.output.dir
@@ -134,16 +134,16 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
         kept = "no draws yet; the chains so far are kept, go on with --resume"
         say(errors, f"invlift: stopped during warm-up: {kept}")
         return BAD_VERDICT
-    posterior = build_posterior(problem, run, objections=objections)
+    posterior = posterior_of(problem, run, objections=objections)
     record = posterior.record() | info
     written = posterior.write(directory, info)
-    if posterior.mesh is not None or posterior.series:
-        plot = posterior.plot_series if posterior.mesh is None else posterior.plot_fields
+    if posterior.mesh is not None or posterior.fit.series:
+        plot = posterior.plot.series if posterior.mesh is None else posterior.plot.fields
         written.append(directory / "posterior.png")
         plot(written[-1])
-    if posterior.mesh is not None and posterior.series:
+    if posterior.mesh is not None and posterior.fit.series:
         written.append(directory / "series.png")
-        posterior.plot_series(written[-1])
+        posterior.plot.series(written[-1])
     title, page = directory.resolve().name, directory / "report.html"
     written.append(write_report(posterior, record, page, title, text_of(spec)))
     verdict = posterior.verdict()

@@ -67,7 +67,7 @@ def load(directory: str | os.PathLike) -> Posterior:
         spec = open_saved(directory)
         problem, sampler = build(spec), spec.sampler
         run = read_chains(problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
-        return build_posterior(problem, run)
+        return posterior_of(problem, run)
     posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
     if posterior.mesh is None:
         return posterior
@@ -97,15 +97,26 @@ def _flux_of(problem: Path) -> Callable:
     return lambda *group: equation().boundary_flux(*group)
 
 
-def build_posterior(
+def posterior_of(
     problem: FieldProblem | InverseProblem | ConstrainedTarget,
     run: Run,
     *,
     objections: Sequence[str] = (),
 ) -> Posterior:
-    """Posterior of a run of a problem: what stands behind ``problem.posterior(run)``.
+    """Posterior of a run of a problem; ``problem.posterior(run)`` is short for it.
 
-    ``objections`` are as for :class:`~invlift.posterior.Posterior`.
+    Parameters
+    ----------
+    problem : InverseProblem, FieldProblem or Target
+    run : Run
+        As :func:`invlift.sample` returns it, of this problem.
+    objections : sequence of str
+        What was found about the problem that makes it a doubtful one; part of the verdict.
+
+    Returns
+    -------
+    Posterior
+        With the mesh, the sensors, the noise and the prior that the problem knows.
 
     Raises
     ------

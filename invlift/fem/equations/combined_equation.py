@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from invlift.models.base import AroundModel
+from invlift.models.base import AroundModel, ForwardModel
 
-if TYPE_CHECKING:
-    from invlift.fem.equations.equation import Expansion, LinearEquation
+#: What :class:`~invlift.fem.equations.equation.LinearEquation`, which makes the combinations of its
+#: own readings, keeps of a point: no more than that is asked of it here.
+Expansion = Any
 
 
-def combined_equation(equation: LinearEquation, matrix: jax.Array) -> CombinedEquation:
+def combined_equation(equation: ForwardModel, matrix: jax.Array) -> CombinedEquation:
     """Combinations A F(x) of readings of solutions alone, for A of (k, d)."""
     num, num_loads = len(matrix), equation.num_loads
     observation = _on_unknowns(equation, matrix)
@@ -34,7 +35,7 @@ def combined_equation(equation: LinearEquation, matrix: jax.Array) -> CombinedEq
     return CombinedEquation(equation, each)
 
 
-def _on_unknowns(equation: LinearEquation, matrix: jax.Array) -> jax.Array:
+def _on_unknowns(equation: ForwardModel, matrix: jax.Array) -> jax.Array:
     """What the unknowns of each load weigh in combinations (k, d) of readings: (n, L, k)."""
     shares = jnp.zeros((equation.observation.shape[1], equation.num_loads, len(matrix)))
     shares = shares.at[equation.columns, equation.loads].add(matrix.T)
@@ -52,8 +53,8 @@ class CombinedEquation(AroundModel):
         Whose readings, (L k,), are what each load adds to the combinations.
     """
 
-    model: LinearEquation
-    each: LinearEquation
+    model: ForwardModel
+    each: ForwardModel
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """A F(x), (k,)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,6 @@ import numpy as np
 from invlift.lift.jacobians import Factor, Structure
 from invlift.lift.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.targets import Described
-
-if TYPE_CHECKING:
-    from invlift.problems.problem import InverseProblem
 
 
 class Lifted(ManifoldTarget):
@@ -36,7 +33,7 @@ class Lifted(ManifoldTarget):
     #: Whether derivatives by all unknowns are dense arrays, with which modes are looked for.
     is_dense: ClassVar[bool] = False
 
-    problem: InverseProblem
+    problem: Any  # which stands above: its methods are all that is known of it here
 
     @property
     def structure(self) -> Structure | None:

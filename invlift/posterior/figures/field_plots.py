@@ -7,27 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import PercentFormatter
 
 from invlift.errors import InputError
 from invlift.posterior.figures.flat_mesh import AXIS_NAMES, FlatMesh, flatten
 from invlift.posterior.figures.sensor_plots import name_readings
-from invlift.posterior.figures.style import CHAIN_COLOURS, INK, new_figure, with_unit
+from invlift.posterior.figures.style import (
+    CHAIN_COLOURS,
+    INK,
+    Panels,
+    new_axes,
+    new_figure,
+    with_unit,
+)
 from invlift.posterior.figures.ticks import set_ticks, ticks_of_bar
 from invlift.posterior.names import FIELD
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import Mesh, Readings, of_solution
 from invlift.posterior.statistics.quantity import Quantity
-
-if TYPE_CHECKING:
-    from invlift.posterior.posterior import Posterior
 
 #: Width of a map without its bar, and of the bar, in inches.
 WIDTH, BAR = 3.3, 1.3
@@ -58,21 +61,24 @@ def plot_maps(
     is_shared: bool = False,
     length_unit: str = "",
     are_marked: bool = True,
-) -> Figure:
+    ax: Axes | Sequence[Axes] | None = None,
+) -> Panels:
     """Draw fields in rows, round sensors (d, dim) and with these; of a mesh in space, a slice.
 
     More than :data:`MOST_MARKS` would hide the fields and are left out.  Each has a scale of its
-    own, or all have one (`is_shared`).
+    own, or all have one (`is_shared`).  Axes that are given are one for each panel.
     """
     flat = flatten(mesh.points, mesh.cells, sensor_points)
     if not are_marked or np.shape(sensor_points)[:1] > (MOST_MARKS,):
         sensor_points = None
-    num_columns = min(num_columns, len(panels))
+    num_columns = min(num_columns, len(panels)) if ax is None else len(panels)
     num_rows, num_bars = -(-len(panels) // num_columns), 1 if is_shared else num_columns
-    width = num_columns * WIDTH + num_bars * BAR
-    with new_figure(width, num_rows * (height_of(flat) + 0.55)) as figure:
-        draw_maps(figure, flat, panels, sensor_points, num_columns, is_shared, length_unit)
-    return figure
+    size = num_columns * WIDTH + num_bars * BAR, num_rows * (height_of(flat) + 0.55)
+    with new_axes(ax, num_rows, num_columns, *size, sharex=True, sharey=True) as axes:
+        place = draw_maps(axes, flat, panels, sensor_points, is_shared, length_unit)
+        if place and ax is None:
+            axes[0, 0].figure.suptitle(place, color=INK, fontsize=10)
+    return Panels(axes)
 
 
 def height_of(flat: FlatMesh) -> float:
@@ -82,17 +88,15 @@ def height_of(flat: FlatMesh) -> float:
 
 
 def draw_maps(
-    figure: FigureBase,
+    axes: np.ndarray,
     flat: FlatMesh,
     panels: Sequence[Panel],
     sensor_points: np.ndarray | None,
-    num_columns: int,
     is_shared: bool = False,
     length_unit: str = "",
-) -> None:
-    """Draw the panels of :func:`plot_maps` in a figure or a part of one."""
-    num_rows = -(-len(panels) // num_columns)
-    axes = figure.subplots(num_rows, num_columns, squeeze=False, sharex=True, sharey=True)
+) -> str:
+    """Draw the panels of :func:`plot_maps` in axes (rows, columns); return where a slice is."""
+    num_columns = axes.shape[1]
     points = None if sensor_points is None else np.asarray(sensor_points)[:, list(flat.axes)]
     shown = [flat.shown(panel.values, panel.is_nodal) for panel in panels]
     norm = colour_limits(np.stack(shown), panels[0].is_log) if is_shared else None
@@ -114,10 +118,8 @@ def draw_maps(
         ax.set_xlabel(across)
     for ax in axes[:, 0]:
         ax.set_ylabel(up, rotation=90 if length_unit else 0)
-    if flat.place:
-        note = "" if points is None else ", sensors projected onto it"
-        place = f"{flat.place} {length_unit}".rstrip() + note
-        figure.suptitle(place, color=INK, fontsize=10)
+    note = "" if points is None else ", sensors projected onto it"
+    return f"{flat.place} {length_unit}".rstrip() + note if flat.place else ""
 
 
 def _draw_values(ax: Axes, flat: FlatMesh, shown: np.ndarray, is_nodal: bool, **colours) -> None:
@@ -170,17 +172,23 @@ def colour_limits(values: np.ndarray, is_log: bool = False) -> Normalize:
 
 
 def plot_fields(
-    posterior: Posterior,
+    posterior: PosteriorStatistics,
     length_unit: str,
     conductivity_unit: str,
     solution_name: str,
     solution_unit: str,
-) -> Figure:
-    """Draw fields two in a row, with the sensors on top: see `Posterior.plot_fields`."""
+    names: Sequence[str] | None = None,
+    ax: Axes | Sequence[Axes] | None = None,
+) -> Panels:
+    """Draw fields two in a row, with the sensors on top: see `Plots.fields`."""
     mesh, field, sensors = posterior.mesh, posterior.field, posterior.sensors
     if mesh is None or field is None:
         expected = "a posterior on a mesh"
         raise InputError("plot of fields", expected, "a model without one", "plot the chains")
+    points = getattr(sensors, "points", None)
+    if names is not None:
+        panels = _chosen_panels(posterior, names)
+        return plot_maps(mesh, panels, points, length_unit=length_unit, ax=ax)
     fields, panels = posterior.fields(), []
     for each in posterior.described.values():
         if each.place and not each.is_derived:
@@ -193,7 +201,21 @@ def plot_fields(
     elif field.name == FIELD:
         style = field.place == "node", "plasma", conductivity_unit
         panels.insert(2, Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style))
-    return plot_maps(mesh, panels, getattr(sensors, "points", None), length_unit=length_unit)
+    return plot_maps(mesh, panels, points, length_unit=length_unit, ax=ax)
+
+
+def _chosen_panels(posterior: PosteriorStatistics, names: Sequence[str]) -> list[Panel]:
+    """Panels of some of the fields, by name; an `InputError` if there is none of a name."""
+    known = {
+        name: (values, place == "node")
+        for place, fields in posterior.fields_by_place.items()
+        for name, values in fields.items()
+    }
+    for name in names:
+        if name not in known:
+            expected = f"some of {', '.join(known)}"
+            raise InputError("plot of fields", expected, repr(name), "choose one")
+    return [Panel(name, *known[name], "viridis") for name in names]
 
 
 def _readings_of_solution(sensors) -> np.ndarray | None:
@@ -228,7 +250,7 @@ def plot_prior(
     draws: Sequence[Panel],
     std: Panel,
     predicted: np.ndarray,
-) -> Figure:
+) -> Panels:
     """Draw fields of a prior on one colour scale, and below its spread and readings it gives.
 
     ``predicted``, (num_draws, d), are noise-free readings of draws from the prior: of each sensor
@@ -238,21 +260,24 @@ def plot_prior(
     height, width = height_of(flat) + 0.8, WIDTH + BAR
     with new_figure(num * width, 2 * height) as figure:
         above, below = figure.subfigures(2, 1)
-        draw_maps(above, flat, draws, None, num, is_shared=True)
         left, right = below.subfigures(1, 2, width_ratios=(1, num - 1))
-        draw_maps(left, flat, [std], sensors.points, 1)
+        layout = {"squeeze": False, "sharex": True, "sharey": True}
+        for part, panels, points in (above, draws, None), (left, [std], sensors.points):
+            axes = part.subplots(1, len(panels), **layout)
+            place = draw_maps(axes, flat, panels, points, is_shared=part is above)
+            part.suptitle(place, color=INK, fontsize=10) if place else None
         values, labels = sensors.values, getattr(sensors, "labels", None)
         _draw_predictions(right.subplots(), values, predicted, labels, "sensor")
-    return figure
+    return Panels(figure.axes)
 
 
 def plot_predictions(
     observed: np.ndarray, predicted: np.ndarray, labels: Sequence[str] | None = None
-) -> Figure:
+) -> Panels:
     """Draw readings, (d,), and the intervals of noise-free ones of a prior, (num_draws, d)."""
-    with new_figure(2 * WIDTH, WIDTH) as figure:
-        _draw_predictions(figure.subplots(), observed, predicted, labels, "reading")
-    return figure
+    with new_axes(None, 1, 1, 2 * WIDTH, WIDTH) as axes:
+        _draw_predictions(axes[0, 0], observed, predicted, labels, "reading")
+    return Panels(axes)
 
 
 def _draw_predictions(

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.special import ndtr
 
@@ -17,8 +16,9 @@ from invlift.posterior.figures.style import (
     DASHED,
     INK,
     MAX_SCALARS,
+    Panels,
     draw_legend,
-    new_figure,
+    new_axes,
     with_unit,
 )
 from invlift.posterior.figures.ticks import set_ticks
@@ -55,15 +55,16 @@ def plot_chains(
     scalars: Mapping[str, Sequence[np.ndarray]],
     diagnostics: Mapping[str, Diagnostics],
     titles: Mapping[str, str],
-) -> Figure:
+    ax: Axes | Sequence[Axes] | None = None,
+) -> Panels:
     """Draw traces and rank histograms of the first eight scalars, one in a row.
 
     A rank histogram counts how often each chain's draws fall into each twentieth of all draws;
     chains that agree have bars that end near the dashed line (Vehtari et al. 2021, section 4.4).
     """
     names = list(scalars)[:MAX_SCALARS]
-    with new_figure(9.4, 0.5 + 1.75 * len(names)) as figure:
-        axes = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1), sharex="col")
+    size, layout = (9.4, 0.5 + 1.75 * len(names)), {"width_ratios": (2, 1), "sharex": "col"}
+    with new_axes(ax, len(names), 2, *size, **layout) as axes:
         for name, (trace, rank) in zip(names, axes, strict=True):
             draw_trace(trace, np.stack(scalars[name]))
             trace.set_title(titles[name])
@@ -75,7 +76,7 @@ def plot_chains(
         axes[0, 1].set_title("Ranks among all chains")
         for ax in axes[:-1].flat:
             ax.set_xlabel("")
-    return figure
+    return Panels(axes)
 
 
 def draw_trace(ax: Axes, chains: np.ndarray) -> None:
@@ -119,8 +120,10 @@ def parameters_of(
 
 
 def plot_parameters(
-    scalars: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
-) -> Figure:
+    scalars: Mapping[str, Sequence[np.ndarray]],
+    quantities: Mapping[str, Quantity],
+    ax: Axes | Sequence[Axes] | None = None,
+) -> Panels:
     """Draw a matrix of the first eight scalars: on the diagonal with their priors, below it pairs.
 
     Histograms have the area 1, as the density before the data has over all its values. Pairs are at
@@ -137,14 +140,14 @@ def plot_parameters(
     values = {name: np.concatenate(scalars[name]).astype(float) for name in names}
     limits = {name: _limits(each) for name, each in values.items()}
     panel = min(PANEL, WIDTH / len(names))
-    size = panel * len(names) + 0.6
-    with new_figure(size + 0.5, size + 0.5) as figure:
-        figure.get_layout_engine().set(w_pad=0.06, h_pad=0.06)
-        grid = figure.subplots(len(names), len(names), squeeze=False)
+    size, is_own = panel * len(names) + 0.6, ax is None
+    with new_axes(ax, len(names), len(names), size + 0.5, size + 0.5) as grid:
+        if is_own:
+            grid[0, 0].figure.get_layout_engine().set(w_pad=0.06, h_pad=0.06)
         for (row, column), ax in np.ndenumerate(grid):
             across, down = names[column], names[row]
             if column > row:
-                ax.remove()
+                ax.remove() if is_own else ax.set_axis_off()
                 continue
             if row == column:
                 draw_marginal(ax, values[across], limits[across], of[across].prior_density)
@@ -155,8 +158,8 @@ def plot_parameters(
             ax.set_xlim(limits[across])
             _label(ax, "x", titles[across] if down == names[-1] else None, panel)
             _label(ax, "y", titles[down] if column == 0 < row else None, panel)
-        draw_legend(figure, loc="outside upper right", ncols=2)
-    return figure
+        draw_legend(grid, is_own, loc="outside upper right", ncols=2)
+    return Panels(grid)
 
 
 def draw_marginal(

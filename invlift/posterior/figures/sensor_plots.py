@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import beta
 
-from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, new_figure
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, Panels, new_axes
 from invlift.posterior.figures.ticks import set_ticks
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K, LeaveOneOut
 from invlift.posterior.statistics.sensor_fit import SensorStatistics
@@ -22,7 +21,9 @@ FAR_COLOUR = CHAIN_COLOURS[4]
 PANEL = 4.4, 4.0
 
 
-def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) -> Figure:
+def plot_leave_one_out(
+    loo: LeaveOneOut, labels: Sequence[str] | None = None, ax: Axes | Sequence[Axes] | None = None
+) -> Panels:
     """Draw leave-one-out probabilities in order of size, and Pareto k of each sensor.
 
     Under a right model with many sensors the probabilities are nearly uniform: the band holds each
@@ -30,8 +31,8 @@ def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) ->
     probabilities the first panel is left out.
     """
     size, num_panels = loo.elpd.size, 1 if loo.pit is None else 2
-    with new_figure(num_panels * PANEL[0], PANEL[1]) as figure:
-        *first, last = figure.subplots(1, num_panels, squeeze=False)[0]
+    with new_axes(ax, 1, num_panels, num_panels * PANEL[0], PANEL[1]) as axes:
+        *first, last = axes[0]
         for ax in first:
             order, rank = np.argsort(loo.pit), np.arange(1, size + 1)
             ends = [beta.ppf(level, rank, size + 1 - rank) for level in (0.05, 0.95)]
@@ -49,7 +50,7 @@ def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) ->
         last.set_ylabel("Pareto k")
         name_readings(last, size, labels)
         last.set_title(f"Reliable up to {MAX_PARETO_K:g}")
-    return figure
+    return Panels(axes)
 
 
 def _scatter(ax: Axes, x: np.ndarray, y: np.ndarray, is_good: np.ndarray, bad_colour: str) -> None:
@@ -60,8 +61,11 @@ def _scatter(ax: Axes, x: np.ndarray, y: np.ndarray, is_good: np.ndarray, bad_co
 
 
 def plot_sensors(
-    statistics: SensorStatistics, quantity: str = "reading", labels: Sequence[str] | None = None
-) -> Figure:
+    statistics: SensorStatistics,
+    quantity: str = "reading",
+    labels: Sequence[str] | None = None,
+    ax: Axes | Sequence[Axes] | None = None,
+) -> Panels:
     """Draw predictions against readings, and the standardised residual of each sensor.
 
     Bars span two standard deviations of the prediction either way, noise included where it is
@@ -73,8 +77,8 @@ def plot_sensors(
     if statistics.noise_sd is not None:
         spread = np.hypot(spread, statistics.noise_sd)
     num_panels = 1 if residual is None else 2
-    with new_figure(num_panels * PANEL[0], PANEL[1]) as figure:
-        ax, *others = figure.subplots(1, num_panels, squeeze=False)[0]
+    with new_axes(ax, 1, num_panels, num_panels * PANEL[0], PANEL[1]) as axes:
+        ax, *others = axes[0]
         ends = np.concatenate([observed, predicted - 2 * spread, predicted + 2 * spread])
         ends = ends[np.isfinite(ends)]
         margin = 0.04 * (np.ptp(ends) or 1.0)
@@ -94,7 +98,7 @@ def plot_sensors(
             draw_residuals(ax, np.arange(len(residual)), residual)
             ax.set_title("Residuals, in predictive sd")
             name_readings(ax, len(residual), labels)
-    return figure
+    return Panels(axes)
 
 
 def draw_residuals(ax: Axes, at: np.ndarray, residual: np.ndarray) -> None:

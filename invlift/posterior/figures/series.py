@@ -1,37 +1,26 @@
-"""Quantities along an axis of numbers, such as time, with their readings; and their figure."""
+"""Figure of quantities along an axis of numbers, such as time, with their readings."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from invlift.errors import InputError
 from invlift.posterior.figures.sensor_plots import draw_residuals, mark_size
 from invlift.posterior.figures.style import (
     CHAIN_COLOURS,
     DASHED,
     FAINT,
     INK,
+    Panels,
     draw_legend,
-    new_figure,
+    new_axes,
     with_unit,
 )
-from invlift.posterior.names import KIND, OBSERVED, PREDICTED, UNITS, path_name
-from invlift.posterior.statistics.quantity import Quantity
+from invlift.posterior.statistics.series import Series
 
-#: Of the quantiles of a series: the 90 and 50 % bands around the median.
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-#: Ends of the band of new readings, 90 %.
-OUTER = (0.05, 0.95)
-#: The last coordinate over the first from which on the axis is logarithmic.
-DECADES = 50.0
 #: Series of one figure, and most in one column.
 MAX_SERIES, MAX_ROWS = 12, 4
 #: Width of a figure of one column and of more, and heights of a series and of residuals below it,
@@ -39,164 +28,25 @@ MAX_SERIES, MAX_ROWS = 12, 4
 WIDTH, WIDE, HEIGHT, STRIP = 7.2, 10.8, 2.0, 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Quantiles of a quantity along an axis, and the r readings of it."""
-
-    name: str  # of the readings; of the quantity where there are none
-    axis: str
-    unit: str
-    at: np.ndarray  # (k,) coordinates, increasing or equal
-    quantiles: np.ndarray  # (5, k) of the draws without noise, at the LEVELS
-    new_readings: np.ndarray | None = None  # (2, k) at the OUTER levels; None if noise is unknown
-    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))  # which of all d
-    read_at: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,) coordinates
-    observed: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,)
-
-    @property
-    def spans_decades(self) -> bool:
-        """Whether coordinates are positive and of several sizes, as times of a pumping test."""
-        return bool(self.at[0] > 0.0 and self.at[-1] >= DECADES * self.at[0])
-
-    @property
-    def last_read(self) -> float | None:
-        """Coordinate of the last reading, if the series goes on after it."""
-        last = self.read_at.max(initial=-math.inf)
-        return float(last) if math.isfinite(last) and last < self.at[-1] else None
-
-
-def in_time(sensors: Any) -> dict[str, Sequence]:
-    """Coordinates of the readings of a field in time, of which each sensor is a series.
-
-    None of other readings.  A sensor is what has one place, kind and experiment; it is called by
-    its label, or by where it is.
-    """
-    known = getattr(sensors, "coordinates", {})
-    points = getattr(sensors, "points", None)
-    if "time" not in known or "name" in known or points is None:
-        return {}
-    num = len(sensors.values)
-    labels = [""] * num if sensors.labels is None else list(sensors.labels)
-    which = [known.get(key, [""] * num) for key in ("experiment", KIND)]
-    keys = list(zip(*which, map(tuple, np.nan_to_num(points).tolist()), strict=True))
-    by_key: dict[tuple, set] = {}
-    for key, label in zip(keys, labels, strict=True):
-        by_key.setdefault(key, set()).add(label)
-    names = []
-    for key, label in zip(keys, labels, strict=True):
-        experiment, _, place = key
-        own = label if label and len(by_key[key]) == 1 else ", ".join(f"{x:.6g}" for x in place)
-        names.append(f"{experiment}, {own}" if experiment else own)
-    return {"name": names, "time": known["time"]}
-
-
-def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
-    """By name of readings the one axis that has numbers of them, and which (r,) of all they are.
-
-    `coordinates` are d numbers or str for each axis, "name" among them; NaN or "" where a reading
-    has none.
-    """
-    names = np.asarray(coordinates.get("name", ()))
-    found = {}
-    for name in dict.fromkeys(names.tolist()):
-        rows = np.flatnonzero(names == name)
-        own = {
-            axis: [values[row] for row in rows]
-            for axis, values in coordinates.items()
-            if axis not in ("name", UNITS)
-            and values[rows[0]] != ""
-            and values[rows[0]] == values[rows[0]]
-        }
-        if len(own) == 1 and _are_numbers(*own.values()):
-            found[name] = (next(iter(own)), rows)
-    return found
-
-
-def series_of(
-    draws: Mapping[str, Sequence[np.ndarray]],
-    quantities: Mapping[str, Quantity],
-    coordinates: Mapping[str, Sequence],
-    observed: np.ndarray | None,
-    new_readings: Mapping[str, Sequence[np.ndarray]],
-) -> list[Series]:
-    """What there is along axes of numbers, not fields: first what has readings.
-
-    Readings ``hare`` go with the quantity ``hare_path``; where there is none, with their own
-    predictions. Draws are (num_draws, ...) for each chain by name; so are new readings, with noise,
-    of paths, and by their names or of all d ("observed").
-    """
-    found, used = [], set()
-    along = {} if observed is None else readings_along(coordinates)
-    for name, (axis, rows) in along.items():
-        read_at = np.array([coordinates[axis][row] for row in rows], dtype=float)
-        path = quantities.get(path_name(name))
-        of = {"rows": rows, "read_at": read_at, "observed": np.asarray(observed)[rows]}
-        if path is not None and axis_of(path) and path.name in draws:
-            used.add(path.name)
-            found.append(_series(name, path, draws[path.name], new_readings.get(path.name), **of))
-        elif PREDICTED in draws and len(set(read_at)) > 1:
-            unit = coordinates.get(UNITS, {rows[0]: ""})[rows[0]]
-            own = Quantity(name, {axis: read_at}, unit)
-            new = new_readings.get(name)
-            if OBSERVED in new_readings:
-                new = [chain[:, rows] for chain in new_readings[OBSERVED]]
-            predicted = [chain[:, rows] for chain in draws[PREDICTED]]
-            found.append(_series(name, own, predicted, new, **of))
-    alone = [each for name, each in quantities.items() if name in draws and name not in used]
-    return found + [_series(q.name, q, draws[q.name]) for q in alone if axis_of(q)]
-
-
-def _series(name, quantity: Quantity, chains, new=None, **of_readings) -> Series:
-    ((axis, at),) = quantity.axes.items()
-    order = np.argsort(at, kind="stable")
-
-    def quantiles(draws, levels):
-        return np.quantile(np.concatenate(draws).astype(float)[:, order], levels, axis=0)
-
-    band = None if new is None else quantiles(new, OUTER)
-    at, own = np.asarray(at, dtype=float)[order], quantiles(chains, LEVELS)
-    return Series(name, axis, quantity.unit, at, own, band, **of_readings)
-
-
-def axis_of(quantity: Quantity) -> str | None:
-    """The one axis of a quantity that is none of a mesh, if it has different numbers along it."""
-    if len(quantity.axes) != 1 or quantity.place or quantity.is_derived:
-        return None
-    ((axis, labels),) = quantity.axes.items()
-    is_axis = labels is not None and _are_numbers(labels) and len(set(labels)) > 1
-    return axis if is_axis else None
-
-
-def _are_numbers(labels: Sequence) -> bool:
-    return all(isinstance(x, int | float | np.number) and math.isfinite(x) for x in labels)
-
-
-def chosen_series(series: Sequence[Series], names: Sequence[str] | None) -> list[Series]:
-    """Series by name, all without names; an InputError if there is none at all, or of a name."""
-    known = {each.name: each for each in series}
-    for name in (names or ()) if known else [""]:
-        if name not in known:
-            expected = f"some of {', '.join(known)}" if known else "draws along numbers"
-            found = repr(name) if known else "none that have such an axis"
-            remedy = "name axes and coordinates: argument axes of inverse_problem"
-            raise InputError("plot of series", expected, found, remedy)
-    return [known[name] for name in names or known]
-
-
-def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) -> Figure:
+def plot_series(
+    series: Sequence[Series],
+    residual: np.ndarray | None = None,
+    ax: Axes | Sequence[Axes] | None = None,
+) -> Panels:
     """Draw the first twelve series, four in a column, with the residuals of their readings below.
 
     Of each the median and the 50 and 90 % bands of the quantity itself, without noise. Between the
     dashed lines are 90 % of new readings, with noise, where it is known. What lies after the last
     reading is marked as forecast. `residual` are the standardised residuals of all readings, (d,).
+    Axes that are given are one for each series, without residuals.
     """
-    series = series[:MAX_SERIES]
-    num_columns = -(-len(series) // MAX_ROWS)
+    series, is_own = series[:MAX_SERIES], ax is None
+    num_columns = -(-len(series) // MAX_ROWS) if is_own else 1
     num_rows = -(-len(series) // num_columns)
-    has_strips = residual is not None and any(each.rows.size for each in series)
+    has_strips = is_own and residual is not None and any(each.rows.size for each in series)
     heights = num_rows * ([HEIGHT, STRIP] if has_strips else [HEIGHT])
-    with new_figure(WIDTH if num_columns == 1 else WIDE, sum(heights) + 0.5) as figure:
-        grid = figure.subplots(len(heights), num_columns, height_ratios=heights, squeeze=False)
+    size = WIDTH if num_columns == 1 else WIDE, sum(heights) + 0.5
+    with new_axes(ax, len(heights), num_columns, *size, height_ratios=heights) as grid:
         above, below = (grid[::2], grid[1::2]) if has_strips else (grid, np.full(grid.shape, None))
         for each, ax, strip in zip(series, above.flat, below.flat, strict=False):
             draw_series(ax, each)
@@ -211,9 +61,10 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
         for ax in grid.flat:
             if not ax.has_data():
                 ax.remove()
-        draw_legend(figure, loc="outside upper left", ncols=3)
-        figure.align_ylabels()
-    return figure
+        draw_legend(grid, is_own, loc="outside upper left", ncols=3)
+        if is_own:
+            grid[0, 0].figure.align_ylabels()
+    return Panels(grid)
 
 
 def draw_series(ax: Axes, series: Series) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
@@ -58,6 +60,26 @@ class _Figure(Figure):
         return png.getvalue()
 
 
+class Panels(tuple):
+    """The axes of a picture in the order of reading; a notebook shows the picture.
+
+    Those that were drawn on: what is left empty of a grid is not among them.
+    """
+
+    def __new__(cls, axes: Sequence[Axes] | np.ndarray) -> Panels:
+        """Take those axes that are still part of a figure."""
+        return super().__new__(cls, (ax for ax in np.ravel(axes) if ax.figure is not None))
+
+    @property
+    def figure(self) -> Figure:
+        """The figure of the axes."""
+        return self[0].get_figure().canvas.figure  # of a part of a figure the whole
+
+    def _repr_png_(self) -> bytes | None:
+        # A figure that was given is shown by the one who has made it.
+        return self.figure._repr_png_() if isinstance(self.figure, _Figure) else None
+
+
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
     """A figure of so many inches, to be drawn in the package's style."""
@@ -65,16 +87,42 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
         yield _Figure(figsize=(width, height), layout="constrained")
 
 
+@contextmanager
+def new_axes(
+    ax: Axes | Sequence[Axes] | None, rows: int, columns: int, width: float, height: float, **layout
+) -> Iterator[np.ndarray]:
+    """Axes (rows, columns) of a new figure of so many inches, or the same number that is given.
+
+    They are to be drawn on in the package's style.  An `InputError` if others are given.
+    """
+    if ax is None:
+        with new_figure(width, height) as figure:
+            yield figure.subplots(rows, columns, squeeze=False, **layout)
+        return
+    given = np.empty(np.size(ax), dtype=object)
+    given[:] = np.ravel(ax)
+    if len(given) != rows * columns or not all(isinstance(each, Axes) for each in given):
+        expected = f"{rows * columns} axes of matplotlib, {rows} x {columns}"
+        remedy = "take plt.subplots, or name fewer things to draw"
+        raise InputError("ax", expected, f"{len(given)}: {ax!r}"[:80], remedy)
+    with matplotlib.rc_context(STYLE):
+        yield given.reshape(rows, columns)
+
+
 def with_unit(name: str, unit: str) -> str:
     """A name with its unit behind it, if there is one."""
     return f"{name} [{unit}]" if unit else name
 
 
-def draw_legend(figure: Figure, **place) -> None:
-    """Draw one legend for all axes, each label once; `place` as of ``Figure.legend``."""
-    each = (zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes)
+def draw_legend(axes: np.ndarray, is_own: bool = True, **place) -> None:
+    """Draw one legend for all axes, each label once; `place` as of ``Figure.legend``.
+
+    Round a figure of our own; in the first axes of another one, whose layout is not ours.
+    """
+    each = (zip(*ax.get_legend_handles_labels(), strict=True) for ax in axes.flat)
     handles = {label: handle for pairs in each for handle, label in pairs}
-    figure.legend(handles.values(), handles.keys(), fontsize=8, **place)
+    where, place = (axes.flat[0].figure, place) if is_own else (axes.flat[0], {})
+    where.legend(handles.values(), handles.keys(), fontsize=8, **place)
 
 
 def check_format(where: str, path: str | os.PathLike) -> None:
@@ -86,8 +134,8 @@ def check_format(where: str, path: str | os.PathLike) -> None:
         raise InputError(where, expected, f"{path}", "correct the name")
 
 
-def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:
-    """Write a figure, if there is a path, in the format of its ending; return it.
+def saved(panels: Panels, path: str | os.PathLike | None) -> Panels:
+    """Write the figure of axes, if there is a path, in the format of its ending; return these.
 
     An `InputError` if a picture of that ending cannot be written.
     """
@@ -96,5 +144,5 @@ def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:
         with replace_on_success(path) as temporary:
             is_png = temporary.suffix == ".png"  # whose best compression takes as long as all else
             settings = {"pil_kwargs": {"compress_level": 3}} if is_png else {}
-            figure.savefig(temporary, dpi=DOTS_PER_INCH, **settings)
-    return figure
+            panels.figure.savefig(temporary, dpi=DOTS_PER_INCH, **settings)
+    return panels

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import meshio
@@ -18,12 +18,12 @@ from pydantic_core import from_json, to_json
 from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
 from invlift.posterior.names import AT_TIME, FIELD, MESH_ERROR, SOLUTION
-from invlift.posterior.statistics.labelled import groups_of, save_netcdf
+from invlift.posterior.output.groups import groups_of
+from invlift.posterior.statistics.labelled import save_netcdf
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import every_of, recorded, total
 from invlift.posterior.statistics.quantity import PLACES
-
-if TYPE_CHECKING:
-    from invlift.posterior.posterior import Posterior
+from invlift.posterior.verdict import verdict_of
 
 CELL_TYPES = {1: "vertex", 3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
 #: Draws of the field that are written as a series, and shown in a report.
@@ -157,7 +157,7 @@ def write_series(
 # -- the results of a run -----------------------------------------------------------------------
 
 
-def record_of(posterior: Posterior) -> dict[str, Any]:
+def record_of(posterior: PosteriorStatistics) -> dict[str, Any]:
     """Sizes, times, counts and verdict of a run, for `run.json`; None for what is not known.
 
     Of divergences, audits and what the standards of the kernel call failures there are counts only
@@ -177,10 +177,10 @@ def record_of(posterior: Posterior) -> dict[str, Any]:
         "acceptance_rate": [_acceptance_rate(part) for part in stats],
         **{name: total(stats, name) for name in totals},
         **{name: count for name, count in counts.items() if count is not None},
-        "verdict": asdict(posterior.verdict()),
+        "verdict": asdict(verdict_of(posterior)),
         "compile_seconds": posterior.compile_seconds,
         "is_interrupted": posterior.is_interrupted,
-        "misfit_p_value": posterior.misfit_p_value,
+        "misfit_p_value": posterior.fit.misfit_p_value,
         "exceedance": list(posterior.exceedance),
         "objections": list(posterior.objections),
         "doubts": [list(each) for each in posterior.doubts],
@@ -192,7 +192,9 @@ def _acceptance_rate(stats: Mapping[str, np.ndarray]) -> float | None:
     return float(np.nanmean(rate)) if np.isfinite(rate).any() else None
 
 
-def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any]) -> list[Path]:
+def write_results(
+    posterior: PosteriorStatistics, folder: Path, record: Mapping[str, Any]
+) -> list[Path]:
     """Write all results of a run to a folder, and return their paths: see `Posterior.write`."""
     mesh, sensors, field, written = posterior.mesh, posterior.sensors, posterior.field, []
 
@@ -205,10 +207,10 @@ def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any])
         on_places = (fields[place] for place in PLACES)
         write_fields(new("posterior.vtu"), mesh.points, mesh.cells, *on_places)
     if sensors is not None:
-        table = sensor_table(posterior)
+        table = posterior.fit.table()
         write_table(new("sensor_fit.csv"), table)
         if sensors.points is not None:
-            names = [name for name in (MESH_ERROR, *at_sensors(posterior)) if name in table]
+            names = [name for name in (MESH_ERROR, *posterior.fit.by_sensor()) if name in table]
             data = {name: table[name].to_numpy() for name in names}
             write_fields(new("sensors.vtu"), sensors.points, None, data)
     write_table(new("summary.csv"), summary_with_totals(posterior))
@@ -228,7 +230,9 @@ def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any])
     return written
 
 
-def solutions_in_time(posterior: Posterior) -> dict[str, dict[float, dict[str, np.ndarray]]]:
+def solutions_in_time(
+    posterior: PosteriorStatistics,
+) -> dict[str, dict[float, dict[str, np.ndarray]]]:
     """Statistics at the nodes of solutions that are kept at times, by name of each, and by time."""
     found: dict[str, dict[float, dict[str, np.ndarray]]] = {}
     fields = posterior.fields_by_place["node"]
@@ -245,7 +249,7 @@ def solutions_in_time(posterior: Posterior) -> dict[str, dict[float, dict[str, n
     return {name: dict(sorted(at.items())) for name, at in found.items()}
 
 
-def some_draws(posterior: Posterior) -> list[tuple[int, int, np.ndarray]]:
+def some_draws(posterior: PosteriorStatistics) -> list[tuple[int, int, np.ndarray]]:
     """At most `NUM_DRAWS` draws of the field, spread evenly: chain, number there, and values."""
     name = posterior.field.name
     fields, every = posterior.draws(name), every_of(posterior.chains, name)
@@ -264,31 +268,11 @@ def number_style(frame: pd.DataFrame) -> dict[str, Any]:
     return {"float_format": "{:.4g}".format, "formatters": formats}
 
 
-def sensor_table(posterior: Posterior) -> pd.DataFrame:
-    """A row for each reading: where it is, and how well it is predicted."""
-    sensors = posterior.sensors
-    positions = () if sensors.points is None else np.transpose(sensors.points)
-    labels = np.arange(len(sensors.values)) if sensors.labels is None else sensors.labels
-    known = dict(sensors.coordinates) | dict(zip("xyz", positions, strict=False))
-    columns = known | at_sensors(posterior)
-    return pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
-
-
-def at_sensors(posterior: Posterior) -> dict[str, np.ndarray]:
-    """Readings, and what is known of how well each is predicted: (d,) by name."""
-    data = {"observed": np.asarray(posterior.sensors.values)}
-    if posterior.has_fit:
-        fit = vars(posterior.sensor_fit())
-        data |= {name: values for name, values in fit.items() if name != "noise_sd"}
-    if (loo := posterior.loo) is not None and posterior.is_loo_of_sensors:
-        data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
-    return {name: values for name, values in data.items() if values is not None}
-
-
-def summary_with_totals(posterior: Posterior) -> pd.DataFrame:
+def summary_with_totals(posterior: PosteriorStatistics) -> pd.DataFrame:
     """The summary with the totals of leave-one-out predictions, for `summary.csv`."""
-    table, loo = posterior.summary(), posterior.loo
-    if loo is not None:
+    table = posterior.summary()
+    if posterior.fit.has_leave_one_out:
+        loo = posterior.fit.leave_one_out()
         for name, (estimate, error) in loo.totals().items():
             table.loc[name, ["mean", "sd"]] = estimate, error
         table.loc["num_loo_unreliable", "mean"] = (~loo.is_reliable).sum()

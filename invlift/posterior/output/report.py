@@ -15,17 +15,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 
 from invlift.files.atomic import replace_on_success
 from invlift.posterior.figures.field_plots import Panel, draw_bar, draw_sensors, plot_maps
 from invlift.posterior.figures.flat_mesh import AXIS_NAMES, flatten
 from invlift.posterior.figures.scalar_plots import parameters_of
-from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, draw_legend, new_figure
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, Panels, draw_legend, new_axes
 from invlift.posterior.names import CONDUCTIVITY, FIELD
 from invlift.posterior.output.files import (
     number_style,
-    sensor_table,
     some_draws,
     summary_with_totals,
 )
@@ -103,7 +101,7 @@ def _maps(posterior: Posterior) -> Iterator[str]:
     """The overview, all other fields that there are, and the mesh."""
     if posterior.mesh is None or posterior.field is None:
         return
-    yield _image(posterior.plot_fields(), "Means, standard deviations, variance reduction")
+    yield _image(posterior.plot.fields(), "Means, standard deviations, variance reduction")
     places = posterior.fields_by_place
     fields = {name: (values, place == "node") for place, own in places.items()
               for name, values in own.items()}  # fmt: skip
@@ -146,13 +144,13 @@ def _maps(posterior: Posterior) -> Iterator[str]:
     yield _image(_plot_mesh(posterior), "Mesh, boundary groups and sensors")
 
 
-def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Figure:
+def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Panels:
     """The mesh, in space a slice, with its boundary groups, or with sensors by residual, (d,)."""
     mesh, sensors = posterior.mesh, posterior.sensors
     near = None if residual is None or sensors is None else sensors.points
     flat = flatten(mesh.points, mesh.cells, near)
-    with new_figure(6.0, HEIGHT) as figure:
-        ax = figure.subplots()
+    with new_axes(None, 1, 1, 6.0, HEIGHT) as axes:
+        ax = axes[0, 0]
         ax.triplot(flat.triangulation, color=FAINT, linewidth=0.4)
         groups = getattr(mesh, "boundaries", {}) if residual is None and not flat.place else {}
         for index, (name, facets) in enumerate(groups.items()):
@@ -170,8 +168,8 @@ def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Figu
         ax.set(aspect="equal", xlabel=AXIS_NAMES[flat.axes[0]], ylabel=AXIS_NAMES[flat.axes[1]])
         ax.set_title(f"{flat.place}, sensors projected onto it" if flat.place else "")
         if groups:
-            draw_legend(figure, loc="outside lower center", ncols=3)
-    return figure
+            draw_legend(axes, loc="outside lower center", ncols=3)
+    return Panels(axes)
 
 
 def _draws(posterior: Posterior) -> Iterator[str]:
@@ -192,9 +190,9 @@ def _draws(posterior: Posterior) -> Iterator[str]:
 
 
 def _sensors(posterior: Posterior) -> Iterator[str]:
-    if posterior.has_fit:
-        yield _image(posterior.plot_sensors(), "Predictions against readings, and residuals")
-        residual = posterior.sensor_fit().standardised_residual
+    if posterior.fit.is_known:
+        yield _image(posterior.plot.sensors(), "Predictions against readings, and residuals")
+        residual = posterior.fit.sensors().standardised_residual
         if (
             posterior.mesh is not None
             and residual is not None
@@ -206,23 +204,23 @@ def _sensors(posterior: Posterior) -> Iterator[str]:
             "2; beyond 3 a reading does not fit with the others. One sign in a whole region points "
             "to a wrong boundary condition or source."
         )
-    if posterior.series:
-        names = ", ".join(each.name for each in posterior.series)
-        yield _image(posterior.plot_series(), f"Medians and bands of {names}")
+    if posterior.fit.series:
+        names = ", ".join(each.name for each in posterior.fit.series)
+        yield _image(posterior.plot.series(), f"Medians and bands of {names}")
     if posterior.sensors is not None:
-        yield _table(sensor_table(posterior))
+        yield _table(posterior.fit.table())
 
 
 def _chains(posterior: Posterior) -> Iterator[str]:
     if posterior.scalars:
-        yield _image(posterior.plot_chains(), "Traces and ranks of the first scalars")
+        yield _image(posterior.plot.chains(), "Traces and ranks of the first scalars")
         yield _hint("Chains that agree have rank histograms that end near the dashed lines.")
 
 
 def _summary(posterior: Posterior) -> Iterator[str]:
     if names := parameters_of(posterior.scalars, posterior.described):
         text = f"Histograms of {', '.join(names)} with their prior densities, and pairs of them"
-        yield _image(posterior.plot_parameters(names=names), text)
+        yield _image(posterior.plot.parameters(names=names), text)
     yield _table(summary_with_totals(posterior).rename(index=posterior.titles))
     yield _hint(
         "q05 to q95 is a 90 % interval. mcse_mean is how far the mean would move with another "
@@ -238,9 +236,9 @@ def _hint(text: str) -> str:
     return f'<p class="hint">{escape(text)}</p>'
 
 
-def _image(figure: Figure, words: str) -> str:
+def _image(panels: Panels, words: str) -> str:
     """A figure as an image of the page; `words` say what it shows to those who do not see it."""
-    content = io.BytesIO()
+    content, figure = io.BytesIO(), panels.figure
     settings = {"dpi": DOTS_PER_INCH, "pil_kwargs": {"quality": QUALITY}}
     figure.savefig(content, format="webp", **settings)
     source = "data:image/webp;base64," + base64.b64encode(content.getvalue()).decode()

@@ -23,12 +23,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy.signal import fftconvolve
 from scipy.stats import binom, poisson
 
 from invlift.errors import InputError
-from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, new_figure, saved
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, Panels, new_figure, saved
 from invlift.posterior.statistics.diagnostics import diagnose_block
 from invlift.posterior.verdict import VerdictText
 
@@ -293,7 +292,7 @@ class UniformRanks:
         return float(density @ kernel[::-1] / poisson.pmf(num, num))
 
 
-def plot_calibration(calibration: Calibration, path: str | Path | None = None) -> Figure:
+def plot_calibration(calibration: Calibration, path: str | Path | None = None) -> Panels:
     """Draw, for each quantity, how far its ranks are from uniform.
 
     It is the share of ranks below each value less that of uniform ranks (Sailynoja, Burkner &
@@ -320,7 +319,7 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
         title = f"{uniform.num_ranks} simulations, ranks 0 to {uniform.num_draws}; bands of 95 %: "
         title += "filled for each quantity, outline for all together"
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
-        return saved(figure, path)
+        return saved(Panels(figure.axes), path)
 
 
 def draw_difference(

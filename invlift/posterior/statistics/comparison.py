@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from invlift.posterior.figures.style import CHAIN_COLOURS, new_figure, saved
+from invlift.posterior.figures.style import CHAIN_COLOURS, Panels, new_figure, saved
 from invlift.posterior.statistics.diagnostics import diagnose
 from invlift.posterior.statistics.parts import Chain, recorded, total
 from invlift.posterior.statistics.quantity import described
@@ -114,7 +113,7 @@ def table_of(rows: Sequence[Efficiency]) -> pd.DataFrame:
     return pd.DataFrame(cells, pd.Index([row.method for row in rows], name="method"), columns)
 
 
-def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Figure:
+def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Panels:
     """Bars of effective draws per second and per factorisation, hollow where in doubt."""
     rows = list(rows)[::-1]
     panels = {
@@ -133,4 +132,4 @@ def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) 
             axes.margins(x=0.4)
         grid[0].set_yticks(range(len(rows)), [row.method for row in rows])
         grid[0].set_title("Smallest effective sample size of all scalars; hollow: in doubt")
-        return saved(figure, path)
+        return saved(Panels(figure.axes), path)

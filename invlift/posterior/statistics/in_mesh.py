@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import xarray as xr
 from scipy.sparse import csr_array, diags_array
 
 from invlift.errors import InputError
+from invlift.posterior.draws import PosteriorDraws
 from invlift.posterior.names import CONDUCTIVITY, FIELD
 from invlift.posterior.statistics.labelled import label
 from invlift.posterior.statistics.parts import Mesh, every_of
 from invlift.posterior.statistics.quantity import Quantity
 
-if TYPE_CHECKING:
-    from invlift.posterior.posterior import Posterior
 
-
-def values_at(posterior: Posterior, points: np.ndarray, name: str | None) -> xr.DataArray:
+def values_at(posterior: PosteriorDraws, points: np.ndarray, name: str | None) -> xr.DataArray:
     """See `Posterior.at`."""
     is_conductivity = name == CONDUCTIVITY and name not in posterior.described
     quantity = _field_of(posterior, FIELD if is_conductivity else name)
@@ -29,7 +25,7 @@ def values_at(posterior: Posterior, points: np.ndarray, name: str | None) -> xr.
     return found.assign_coords({axis: ("point", values) for axis, values in axes})
 
 
-def mean_over(posterior: Posterior, group: str | None, name: str | None) -> xr.DataArray:
+def mean_over(posterior: PosteriorDraws, group: str | None, name: str | None) -> xr.DataArray:
     """See `Posterior.mean_over`."""
     quantity = _field_of(posterior, name)
     mesh, fixed = posterior.mesh, np.zeros(1)
@@ -42,7 +38,7 @@ def mean_over(posterior: Posterior, group: str | None, name: str | None) -> xr.D
     return _apply(posterior, quantity, matrix, fixed, "part").squeeze("part")
 
 
-def flux(posterior: Posterior, group: str, experiment: str) -> xr.DataArray:
+def flux(posterior: PosteriorDraws, group: str, experiment: str) -> xr.DataArray:
     """See `Posterior.flux`."""
     field = posterior.field.name if posterior.field else FIELD
     if posterior.boundary_flux is None or field not in posterior.described:
@@ -65,7 +61,7 @@ def flux(posterior: Posterior, group: str, experiment: str) -> xr.DataArray:
     return label({"flux": draws}, {"flux": Quantity("flux", {}, unit)}, {"flux": step})["flux"]
 
 
-def _field_of(posterior: Posterior, name: str | None) -> Quantity:
+def _field_of(posterior: PosteriorDraws, name: str | None) -> Quantity:
     """The field of a name, by default the one that the equation is about."""
     known = {each.name: each for each in posterior.described.values() if each.place}
     found = posterior.field if name is None else known.get(name)
@@ -92,7 +88,7 @@ def _values_at(mesh: Mesh, quantity: Quantity, points: np.ndarray) -> tuple[csr_
 
 
 def _apply(
-    posterior: Posterior, quantity: Quantity, matrix: csr_array, fixed: np.ndarray, axis: str
+    posterior: PosteriorDraws, quantity: Quantity, matrix: csr_array, fixed: np.ndarray, axis: str
 ) -> xr.DataArray:
     """Draws of linear functionals of a field, and of what is added to each."""
     name = quantity.name

@@ -11,7 +11,7 @@ import io
 import os
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,11 @@ from invlift.errors import InputError, first_line, printable
 from invlift.files.atomic import replace_on_success
 from invlift.posterior.names import OBSERVED, known_cells_name, prior_density_name, prior_sd_name
 from invlift.posterior.statistics.blocks import check_draws
-from invlift.posterior.statistics.parts import Mesh, every_of, recorded
+from invlift.posterior.statistics.parts import Mesh
 from invlift.posterior.statistics.quantity import Quantity, numbered_axes
 
 if TYPE_CHECKING:
     from arviz import InferenceData
-
-    from invlift.posterior.posterior import Posterior
 
 
 #: Coordinates along axes of a mesh: the axis and the values of each, by name.
@@ -67,7 +65,7 @@ def label(
         values = np.stack([np.asarray(chain) for chain in chains])
         variables[name] = (("chain", draw, *quantity.axes), values, attributes)
         sizes |= {"chain": np.arange(num_chains), draw: step * np.arange(num_draws)}
-    return _dataset(variables, _coordinates(quantities), sizes, places)
+    return dataset(variables, coordinates_along(quantities), sizes, places)
 
 
 def places_on(mesh: Mesh | None) -> Places:
@@ -84,18 +82,19 @@ def places_on(mesh: Mesh | None) -> Places:
     }
 
 
-def _coordinates(quantities: Mapping[str, Quantity]) -> dict[str, list]:
+def coordinates_along(quantities: Mapping[str, Quantity]) -> dict[str, list]:
     """Labels along the axes of quantities, where there are any."""
     axes = (pair for each in quantities.values() for pair in each.axes.items())
     return {axis: list(labels) for axis, labels in axes if labels is not None}
 
 
-def _dataset(
+def dataset(
     variables: Mapping[str, tuple],
     coords: Mapping[str, Sequence],
     sizes: Mapping[str, np.ndarray] | None = None,
     places: Places | None = None,
 ) -> xr.Dataset:
+    """Variables, axes and values of each and perhaps attributes, with the coordinates they use."""
     used = {axis for axes, *_ in variables.values() for axis in axes}
     coords = {axis: labels for axis, labels in coords.items() if axis in used}
     own = used | {*variables}  # a name that a model has itself stays what it is there
@@ -104,83 +103,8 @@ def _dataset(
         for name, (axis, values) in (places or {}).items()
         if axis in used and name not in own
     }
-    dataset = xr.Dataset(variables, coords=on_mesh | coords | dict(sizes or {}))
-    return dataset.assign_attrs(inference_library="invlift")
-
-
-def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
-    """Label everything a run has produced, group by group, as pairs of a name and a dataset.
-
-    Groups `posterior`, and where there is something to put in them `sample_stats`,
-    `warmup_sample_stats`, `posterior_predictive` (new readings, as variable `observed`, and along
-    quantities by their names), `log_likelihood` (as variable `observed`), `observed_data` and
-    `constant_data`.  Readings that are arrays of a model go by their names in place of `observed`.
-    """
-    chains, quantities = posterior.chains, dict(posterior.described)
-    draws, places = posterior.all_draws, places_on(posterior.mesh)
-    every = {name: every_of(chains, name) for name in draws}
-    yield "posterior", label(draws, quantities, every, places)
-    stats = _common(recorded(chains, "stats"))
-    stats = {name: each for name, each in stats.items() if len(each[0]) == posterior.num_draws}
-    warmup = _common(recorded(chains, "warmup_stats"))
-    for name, each in (("sample_stats", stats), ("warmup_sample_stats", warmup)):
-        if each:
-            yield name, label(each, {})
-    coords, arrays = _coordinates(quantities), posterior.arrays
-    quantities |= {name: Quantity(name, dict(axes)) for name, (axes, _) in arrays.items()}
-    if arrays:
-        observed = {name: (tuple(axes), values) for name, (axes, values) in arrays.items()}
-        yield "observed_data", _dataset(observed, _coordinates(quantities))
-    if replicated := posterior.replicated():
-        yield "posterior_predictive", label(replicated, quantities)
-    if logs := posterior.log_likelihoods:
-        yield "log_likelihood", label(logs, {name: _along(quantities[name], logs) for name in logs})
-    if constants := _constants(posterior):
-        points = [values for axes, values in constants.values() if axes[1:] == ("axis",)]
-        coords |= {"axis": list("xyz")[: len(points[0][0])]} if points else {}
-        coords |= {"prior_curve": ["value", "density"]}
-        yield "constant_data", _dataset(constants, coords, places=places)
-
-
-def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Quantity:
-    """The quantity along as many of its first axes as its draws have."""
-    axes = list(quantity.axes.items())[: draws[quantity.name][0].ndim - 1]
-    return Quantity(quantity.name, dict(axes))
-
-
-def _constants(posterior: Posterior) -> dict[str, tuple[Sequence[str], np.ndarray]]:
-    """What does not change from draw to draw: axes and values by name."""
-    mesh, sensors, found = posterior.mesh, posterior.sensors, {}
-    if mesh is not None:
-        found["points"] = (("node", "axis"), np.asarray(mesh.points))
-        found["cells"] = (("cell", "corner"), np.asarray(mesh.cells))
-    if sensors is not None and sensors.points is not None:
-        found["sensor_points"] = (("sensor", "axis"), np.asarray(sensors.points))
-    if sensors is not None and sensors.sigma is not None:
-        sigma = np.broadcast_to(sensors.sigma, np.shape(sensors.values))
-        found["sensor_sigma"] = (("sensor",), sigma)
-    for name, values in getattr(sensors, "coordinates", {}).items():
-        found[f"sensor_{name}"] = (("sensor",), np.asarray(values))
-    for name, quantity in posterior.described.items():
-        if quantity.prior_sd is not None:
-            values = np.broadcast_to(quantity.prior_sd, posterior.draws(name)[0].shape[1:])
-            found[prior_sd_name(name)] = (tuple(quantity.axes), values)
-        if quantity.prior_density is not None:
-            axes = ("prior_curve", "prior_point")
-            found[prior_density_name(name)] = (axes, np.asarray(quantity.prior_density))
-        if quantity.known_cells is not None:
-            found[known_cells_name(name)] = (("cell",), np.asarray(quantity.known_cells))
-    return found
-
-
-def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndarray]]:
-    """Statistics that all chains have, with one shape (chains may differ after an interruption)."""
-    return {
-        name: [np.asarray(part[name]) for part in parts]
-        for name, values in parts[0].items()
-        if np.ndim(values) and np.size(values)
-        and {np.shape(part.get(name)) for part in parts} == {np.shape(values)}
-    }  # fmt: skip
+    found = xr.Dataset(variables, coords=on_mesh | coords | dict(sizes or {}))
+    return found.assign_attrs(inference_library="invlift")
 
 
 def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:

@@ -9,11 +9,11 @@ import pandas as pd
 from scipy.optimize import minimize
 
 from invlift.errors import InputError, told_at
-from invlift.posterior.posterior import Posterior
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K, standard_error
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
 
 
-def compare_runs(runs: Mapping[str, Posterior]) -> pd.DataFrame:
+def compare_runs(runs: Mapping[str, PosteriorStatistics]) -> pd.DataFrame:
     """Compare runs by name, best first.
 
     Returns
@@ -33,8 +33,8 @@ def compare_runs(runs: Mapping[str, Posterior]) -> pd.DataFrame:
     first, loos, readings = next(iter(runs)), {}, {}
     for name, run in runs.items():
         with told_at(name):
-            loos[name] = run.leave_one_out()
-        values = [np.ravel(values) for _, values in run.arrays.values()]
+            loos[name] = run.fit.leave_one_out()
+        values = [np.ravel(values) for _, values in run.fit.arrays.values()]
         readings[name] = np.concatenate(values).astype(float)
         if not np.array_equal(readings[first], readings[name]):
             expected = f"the {readings[first].size} readings of {first}"
@@ -51,7 +51,7 @@ def compare_runs(runs: Mapping[str, Posterior]) -> pd.DataFrame:
         bad = np.flatnonzero(np.isnan(loos[name].elpd))
         if bad.size:
             labels = getattr(runs[name].sensors, "labels", None)
-            is_named = labels is not None and runs[name].is_loo_of_sensors
+            is_named = labels is not None and runs[name].fit.is_loo_of_sensors
             first_bad = labels[bad[0]] if is_named else f"index {bad[0]}"
             found = f"others at {bad.size} of {loos[name].elpd.size} readings, the first "
             found += f"is {first_bad}"

@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from invlift.errors import InputError
-from invlift.posterior.figures.field_plots import Panel, flatten, plot_maps
-from invlift.posterior.figures.style import saved
 from invlift.posterior.names import SOLUTION
-from invlift.posterior.output import files
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import every_of, of_solution
-
-if TYPE_CHECKING:
-    from invlift.posterior.posterior import Posterior
 
 #: Draws that are used, spread over all that are stored: the work grows with their square, and of an
 #: uninformative place they show a share of one over their number.
@@ -53,7 +45,7 @@ class NextSensors:
     num_draws: int
 
 
-def next_sensors(posterior: Posterior, num: int, name: str | None) -> NextSensors:
+def next_sensors(posterior: PosteriorStatistics, num: int, name: str | None) -> NextSensors:
     """See `Posterior.next_sensors`."""
     if num < 1:
         raise InputError("next sensor", "one place or more", f"{num}", "ask for at least one")
@@ -100,7 +92,7 @@ def next_sensors(posterior: Posterior, num: int, name: str | None) -> NextSensor
     return NextSensors(shares, best, len(wanted))
 
 
-def _solutions(posterior: Posterior) -> list[str]:
+def _solutions(posterior: PosteriorStatistics) -> list[str]:
     found = [
         each.name
         for each in posterior.described.values()
@@ -120,7 +112,7 @@ def _solutions(posterior: Posterior) -> list[str]:
     return found
 
 
-def _wanted(posterior: Posterior, name: str | None):
+def _wanted(posterior: PosteriorStatistics, name: str | None):
     """Draws of what is to be known better, and every how many-th there are.
 
     A field's are multiplied by the roots of what part of the body each coefficient stands for.
@@ -142,43 +134,12 @@ def _wanted(posterior: Posterior, name: str | None):
     return scalars[name], every_of(chains, of)
 
 
-def _noise_variance(posterior: Posterior) -> float:
+def _noise_variance(posterior: PosteriorStatistics) -> float:
     """That of a usual reading of the solution."""
-    fit = posterior.sensor_fit()
+    fit = posterior.fit.sensors()
     is_usual = of_solution(posterior.sensors)
     if fit.noise_sd is None or not is_usual.any():
         expected = "readings of the solution, whose noise a further one would have"
         remedy = "take problem.posterior(run) of a problem with such readings"
         raise InputError("next sensor", expected, "none", remedy)
     return float(np.median(fit.noise_sd[is_usual]) ** 2)
-
-
-def plot_next_sensors(posterior: Posterior, found: NextSensors, length_unit: str = "") -> Figure:
-    """Draw the shares as fields, with sensors and the best places by number."""
-    panels = [
-        Panel(
-            f"One more reading of the {name.replace('_', ' ')}", shares, True, "viridis",
-            "share of the remaining variance",
-        )
-        for name, shares in found.shares.items()
-    ]  # fmt: skip
-    mesh, points = posterior.mesh, getattr(posterior.sensors, "points", None)
-    figure = plot_maps(mesh, panels, points, num_columns=3, length_unit=length_unit)
-    axes = dict(zip(found.shares, figure.axes, strict=False))
-    drawn = list(flatten(mesh.points, mesh.cells).axes)
-    for rank, row in found.best.iterrows():
-        place = mesh.points[row["node"]][drawn]
-        style = {"boxstyle": "circle", "facecolor": "white", "linewidth": 0.7}
-        style = {"ha": "center", "va": "center", "fontsize": 8, "bbox": style}
-        axes[row["solution"]].annotate(str(rank), place, **style)
-    return figure
-
-
-def write_next_sensors(posterior: Posterior, found: NextSensors, folder: Path) -> list[Path]:
-    """Write table, fields and picture of :func:`next_sensors` to the folder of a run."""
-    paths = [folder / f"next_sensors.{ending}" for ending in ("csv", "vtu", "png")]
-    files.write_table(paths[0], found.best)
-    shares = {f"next_sensor_{name}": values for name, values in found.shares.items()}
-    files.write_fields(paths[1], posterior.mesh.points, posterior.mesh.cells, shares, {})
-    saved(plot_next_sensors(posterior, found), paths[2])
-    return paths

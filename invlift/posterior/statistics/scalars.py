@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError
-from invlift.posterior.figures.series import axis_of
 from invlift.posterior.names import vector_of
 from invlift.posterior.statistics.diagnostics import Diagnostics
 from invlift.posterior.statistics.fields import PROBABILITIES
 from invlift.posterior.statistics.quantity import MAX_ENTRIES, Quantity
+from invlift.posterior.statistics.series import axis_of
 
 #: Longer series along an axis of numbers are not looked at entry by entry, of which pictures tell
 #: more, nor are larger matrices.

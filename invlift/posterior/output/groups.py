@@ -1,0 +1,89 @@
+"""Everything that a run has produced, labelled, as the groups of a file of draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from invlift.posterior.names import known_cells_name, prior_density_name, prior_sd_name
+from invlift.posterior.statistics.labelled import coordinates_along, dataset, label, places_on
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
+from invlift.posterior.statistics.parts import every_of, recorded
+from invlift.posterior.statistics.quantity import Quantity
+
+
+def groups_of(posterior: PosteriorStatistics) -> Iterator[tuple[str, xr.Dataset]]:
+    """Label everything a run has produced, group by group, as pairs of a name and a dataset.
+
+    Groups `posterior`, and where there is something to put in them `sample_stats`,
+    `warmup_sample_stats`, `posterior_predictive` (new readings, as variable `observed`, and along
+    quantities by their names), `log_likelihood` (as variable `observed`), `observed_data` and
+    `constant_data`.  Readings that are arrays of a model go by their names in place of `observed`.
+    """
+    chains, quantities = posterior.chains, dict(posterior.described)
+    draws, places = posterior.all_draws, places_on(posterior.mesh)
+    every = {name: every_of(chains, name) for name in draws}
+    yield "posterior", label(draws, quantities, every, places)
+    stats = _common(recorded(chains, "stats"))
+    stats = {name: each for name, each in stats.items() if len(each[0]) == posterior.num_draws}
+    warmup = _common(recorded(chains, "warmup_stats"))
+    for name, each in (("sample_stats", stats), ("warmup_sample_stats", warmup)):
+        if each:
+            yield name, label(each, {})
+    coords, arrays = coordinates_along(quantities), posterior.fit.arrays
+    quantities |= {name: Quantity(name, dict(axes)) for name, (axes, _) in arrays.items()}
+    if arrays:
+        observed = {name: (tuple(axes), values) for name, (axes, values) in arrays.items()}
+        yield "observed_data", dataset(observed, coordinates_along(quantities))
+    if new := posterior.fit.new_readings():
+        yield "posterior_predictive", label(new, quantities)
+    if logs := posterior.fit.log_likelihoods:
+        yield "log_likelihood", label(logs, {name: _along(quantities[name], logs) for name in logs})
+    if constants := _constants(posterior):
+        points = [values for axes, values in constants.values() if axes[1:] == ("axis",)]
+        coords |= {"axis": list("xyz")[: len(points[0][0])]} if points else {}
+        coords |= {"prior_curve": ["value", "density"]}
+        yield "constant_data", dataset(constants, coords, places=places)
+
+
+def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Quantity:
+    """The quantity along as many of its first axes as its draws have."""
+    axes = list(quantity.axes.items())[: draws[quantity.name][0].ndim - 1]
+    return Quantity(quantity.name, dict(axes))
+
+
+def _constants(posterior: PosteriorStatistics) -> dict[str, tuple[Sequence[str], np.ndarray]]:
+    """What does not change from draw to draw: axes and values by name."""
+    mesh, sensors, found = posterior.mesh, posterior.sensors, {}
+    if mesh is not None:
+        found["points"] = (("node", "axis"), np.asarray(mesh.points))
+        found["cells"] = (("cell", "corner"), np.asarray(mesh.cells))
+    if sensors is not None and sensors.points is not None:
+        found["sensor_points"] = (("sensor", "axis"), np.asarray(sensors.points))
+    if sensors is not None and sensors.sigma is not None:
+        sigma = np.broadcast_to(sensors.sigma, np.shape(sensors.values))
+        found["sensor_sigma"] = (("sensor",), sigma)
+    for name, values in getattr(sensors, "coordinates", {}).items():
+        found[f"sensor_{name}"] = (("sensor",), np.asarray(values))
+    for name, quantity in posterior.described.items():
+        if quantity.prior_sd is not None:
+            values = np.broadcast_to(quantity.prior_sd, posterior.draws(name)[0].shape[1:])
+            found[prior_sd_name(name)] = (tuple(quantity.axes), values)
+        if quantity.prior_density is not None:
+            axes = ("prior_curve", "prior_point")
+            found[prior_density_name(name)] = (axes, np.asarray(quantity.prior_density))
+        if quantity.known_cells is not None:
+            found[known_cells_name(name)] = (("cell",), np.asarray(quantity.known_cells))
+    return found
+
+
+def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndarray]]:
+    """Statistics that all chains have, with one shape (chains may differ after an interruption)."""
+    return {
+        name: [np.asarray(part[name]) for part in parts]
+        for name, values in parts[0].items()
+        if np.ndim(values) and np.size(values)
+        and {np.shape(part.get(name)) for part in parts} == {np.shape(values)}
+    }  # fmt: skip

@@ -1,0 +1,46 @@
+"""Files of where one more reading would tell most: a table, fields and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from invlift.posterior.figures.field_plots import Panel, flatten, plot_maps
+from invlift.posterior.figures.style import Panels, saved
+from invlift.posterior.output.files import write_fields, write_table
+from invlift.posterior.statistics.next_sensors import NextSensors
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
+
+
+def plot_next_sensors(
+    posterior: PosteriorStatistics, found: NextSensors, length_unit: str = ""
+) -> Panels:
+    """Draw the shares as fields, with sensors and the best places by number."""
+    panels = [
+        Panel(
+            f"One more reading of the {name.replace('_', ' ')}", shares, True, "viridis",
+            "share of the remaining variance",
+        )
+        for name, shares in found.shares.items()
+    ]  # fmt: skip
+    mesh, points = posterior.mesh, getattr(posterior.sensors, "points", None)
+    maps = plot_maps(mesh, panels, points, num_columns=3, length_unit=length_unit)
+    axes = dict(zip(found.shares, maps, strict=False))
+    drawn = list(flatten(mesh.points, mesh.cells).axes)
+    for rank, row in found.best.iterrows():
+        place = mesh.points[row["node"]][drawn]
+        style = {"boxstyle": "circle", "facecolor": "white", "linewidth": 0.7}
+        style = {"ha": "center", "va": "center", "fontsize": 8, "bbox": style}
+        axes[row["solution"]].annotate(str(rank), place, **style)
+    return maps
+
+
+def write_next_sensors(
+    posterior: PosteriorStatistics, found: NextSensors, folder: Path
+) -> list[Path]:
+    """Write table, fields and picture of :func:`next_sensors` to the folder of a run."""
+    paths = [folder / f"next_sensors.{ending}" for ending in ("csv", "vtu", "png")]
+    write_table(paths[0], found.best)
+    shares = {f"next_sensor_{name}": values for name, values in found.shares.items()}
+    write_fields(paths[1], posterior.mesh.points, posterior.mesh.cells, shares, {})
+    saved(plot_next_sensors(posterior, found), paths[2])
+    return paths

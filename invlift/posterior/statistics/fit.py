@@ -1,0 +1,179 @@
+"""How readings fit: predictions, residuals, new readings, likelihoods, leave-one-out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from invlift.errors import InputError
+from invlift.posterior.draws import PosteriorDraws
+from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
+from invlift.posterior.statistics.leave_one_out import LeaveOneOut, leave_one_out
+from invlift.posterior.statistics.parts import every_of
+from invlift.posterior.statistics.sensor_fit import (
+    SensorStatistics,
+    misfit_p_value,
+    sensor_statistics,
+)
+from invlift.posterior.statistics.series import Series, in_time, readings_along, series_of
+
+NOISE_SEED = 0  # of new readings
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Readings of a run beside what its draws make of them: `posterior.fit`."""
+
+    posterior: PosteriorDraws
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are readings, and predictions of them."""
+        return self.posterior.sensors is not None and PREDICTED in self.posterior.described
+
+    @property
+    def _scores(self) -> list[np.ndarray] | None:
+        return self.posterior.all_draws.get(NOISE_SCORE) if self.is_known else None
+
+    @property
+    def _coordinates(self) -> Mapping[str, Sequence]:
+        sensors = self.posterior.sensors
+        return in_time(sensors) or getattr(sensors, "coordinates", {})
+
+    def sensors(self) -> SensorStatistics:
+        """Readings against predictions; an `InputError` without sensors, or predictions."""
+        if not self.is_known:
+            expected, found = "sensors and draws of predicted", "neither or only one of them"
+            remedy = "pass sensors, and store the predictions while sampling"
+            raise InputError("posterior", expected, found, remedy)
+        return self._statistics
+
+    @cached_property
+    def _statistics(self) -> SensorStatistics:
+        posterior = self.posterior
+        return sensor_statistics(posterior.draws(PREDICTED), posterior.sensors.values, self._scores)
+
+    def table(self) -> pd.DataFrame:
+        """A row for each reading, by its name: what `sensor_fit.csv` holds (docs/commands/run.md).
+
+        Where it is, the reading, and what is known of how well it is predicted; an `InputError` if
+        there are no readings.
+        """
+        sensors = self.posterior.sensors
+        if sensors is None:
+            raise InputError("posterior", "readings", "none", "pass sensors")
+        positions = () if sensors.points is None else np.transpose(sensors.points)
+        labels = np.arange(len(sensors.values)) if sensors.labels is None else sensors.labels
+        known = dict(sensors.coordinates) | dict(zip("xyz", positions, strict=False))
+        columns = known | self.by_sensor()
+        return pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
+
+    def by_sensor(self) -> dict[str, np.ndarray]:
+        """Readings, and what is known of how well each is predicted: (d,) by name."""
+        data = {"observed": np.asarray(self.posterior.sensors.values)}
+        if self.is_known:
+            fit = vars(self.sensors())
+            data |= {name: values for name, values in fit.items() if name != "noise_sd"}
+        if self.has_leave_one_out and self.is_loo_of_sensors:
+            loo = self.leave_one_out()
+            data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
+        return {name: values for name, values in data.items() if values is not None}
+
+    @cached_property
+    def misfit_p_value(self) -> float | None:
+        """See `sensor_fit.misfit_p_value`; None if the noise variables are unknown here."""
+        return None if self._scores is None else misfit_p_value(self._scores)
+
+    @property
+    def arrays(self) -> dict[str, tuple[Mapping, np.ndarray]]:
+        """Readings by name, each with its axes: `observed`, or those that are arrays of a model."""
+        if self.posterior.sensors is None:
+            return {}
+        if arrays := getattr(self.posterior.sensors, "arrays", None):
+            return dict(arrays)
+        labels = (each.axes.get("sensor") for each in self.posterior.described.values())
+        axes = {"sensor": next(filter(None, labels), None)}
+        return {OBSERVED: (axes, np.asarray(self.posterior.sensors.values, dtype=float))}
+
+    def new_readings(self) -> dict[str, list[np.ndarray]]:
+        """New readings of the `arrays`, and along paths by name; empty if the noise is unknown."""
+        if self.posterior.noise is None or not self.is_known:
+            return {}
+        along = readings_along(self._coordinates).items()
+        paths = {path_name(name): rows for name, (_, rows) in along}
+        every = {
+            path: every_of(self.posterior.chains, path)
+            for path in paths
+            if path in self.posterior.described
+        }
+        paths = {path: rows for path, rows in paths.items() if every.get(path) == 1}
+        chains = [chain.draws for chain in self.posterior.chains]
+        return self.posterior.noise.new_readings(np.random.default_rng(NOISE_SEED), chains, paths)
+
+    @cached_property
+    def series(self) -> list[Series]:
+        """What there is along axes of numbers: see `series.series_of`."""
+        own = self.posterior
+        observed = own.sensors.values if self.is_known else None
+        new = self.new_readings() if readings_along(self._coordinates) else {}
+        return series_of(own.all_draws, own.described, self._coordinates, observed, new)
+
+    @cached_property
+    def log_likelihoods(self) -> dict[str, list[np.ndarray]]:
+        """Log densities of the `arrays` given each draw, (num_draws, ...) for each chain.
+
+        Along their first axes, as the entries of a vector may have one density; empty if the noise
+        is unknown here.
+        """
+        if self.posterior.noise is None or not self.is_known:
+            return {}
+        return self.posterior.noise.log_likelihoods([c.draws for c in self.posterior.chains])
+
+    @property
+    def log_likelihood(self) -> list[np.ndarray] | None:
+        """The same as one array, (num_draws, k) for each chain; None if the noise is unknown."""
+        parts = list(zip(*self.log_likelihoods.values(), strict=True))
+        flat = [[part.reshape(len(part), -1) for part in each] for each in parts]
+        return [np.concatenate(each, axis=1) for each in flat] or None
+
+    @property
+    def has_leave_one_out(self) -> bool:
+        """Whether `leave_one_out` has an answer."""
+        return self._leave_one_out is not None
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Leave-one-out predictions of the readings, by Pareto smoothed importance sampling.
+
+        An `InputError` if there are no sensors, no draws of "predicted", fewer than 25 draws in
+        all or none that differ, or the density of the noise is unknown here.
+        """
+        if self.log_likelihood is None:
+            expected, found = "readings, draws of predicted, and noise of known density", "not all"
+            remedy = "store the predictions while sampling, and pass the noise"
+            raise InputError("posterior", expected, found, remedy)
+        if self._leave_one_out is None:
+            found = f"{sum(map(len, self.log_likelihood))}"
+            expected = "25 draws in all, or more, that differ from each other"
+            raise InputError("leave-one-out", expected, found, "run for longer")
+        return self._leave_one_out
+
+    @cached_property
+    def _leave_one_out(self) -> LeaveOneOut | None:
+        if self.log_likelihood is None:
+            return None
+        return leave_one_out(self.log_likelihood, self._scores if self.is_loo_of_sensors else None)
+
+    @property
+    def is_loo_of_sensors(self) -> bool:
+        """Whether leave-one-out predictions are of the sensors' readings, one for each.
+
+        Not where some readings have no noise variables, or several one density.
+        """
+        sizes = [np.size(values) for _, values in self.arrays.values()]
+        num_logs = [math.prod(each[0].shape[1:]) for each in self.log_likelihoods.values()]
+        return sizes == num_logs and sum(sizes) == len(self.posterior.sensors.values)

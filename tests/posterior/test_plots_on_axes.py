@@ -1,0 +1,91 @@
+"""Pictures on a new figure and on axes of the user's: the same is drawn on both."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from posterior_cases import make_posterior
+
+from invlift.errors import InputError
+from invlift.posterior import Posterior
+from invlift.posterior.figures.plots import Plots
+
+#: Pictures of a field problem, by method, with what is named of each.
+PICTURES = {
+    "fields": {},
+    "chains": {},
+    "parameters": {},
+    "leave_one_out": {},
+    "sensors": {},
+}
+
+
+def drawn(axes):
+    """Numbers of what is drawn on axes, and their titles."""
+    return [
+        (
+            ax.get_title("left"),
+            len(ax.lines), len(ax.patches), len(ax.collections), len(ax.images),
+            [np.asarray(line.get_ydata(), float).tolist() for line in ax.lines],
+        )
+        for ax in axes
+    ]  # fmt: skip
+
+
+def test_every_picture_has_its_case():
+    named = {name for name in vars(Plots) if not name.startswith("_")} - {"posterior"}
+    assert named == {*PICTURES, "series"}  # which test_along_axis draws
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_same_is_drawn_on_axes_of_ones_own(name, tmp_path):
+    posterior = make_posterior()
+    own = getattr(posterior.plot, name)()
+    shape = own[0].get_subplotspec().get_gridspec().get_geometry()
+    grid = Figure().subplots(*shape, squeeze=False)
+    given = getattr(posterior.plot, name)(tmp_path / "a.png", ax=grid)
+    assert given.figure is grid[0, 0].figure
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    where = {ax.get_subplotspec().num1: ax for ax in own}
+    assert where
+    assert drawn(grid.flat[number] for number in where) == drawn(where.values())
+    # negative control: what is drawn on bare axes is seen to differ
+    assert drawn(Figure().subplots(1, 1, squeeze=False).flat) != drawn(own[:1])
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_axes_that_do_not_fit_are_refused(name):
+    plot = getattr(make_posterior().plot, name)
+    for wrong in (np.append(Figure().subplots(5, 5), None), ["axes"], Figure().subplots(7, 1)):
+        with pytest.raises(InputError, match=r"^ax: expected .* axes of matplotlib"):
+            plot(ax=wrong)
+
+
+def test_one_field_is_drawn_on_one_axes():
+    posterior, ax = make_posterior(), Figure().subplots()
+    (found,) = posterior.plot.fields(names=["log_conductivity_sd"], ax=ax)
+    assert found is ax
+    assert ax.get_title("left") == "log_conductivity_sd"
+    with pytest.raises(InputError, match="plot of fields: expected some of log_conductivity_mean"):
+        posterior.plot.fields(names=["log_conductivity"])
+
+
+def test_a_picture_shows_itself_in_a_notebook_and_on_a_figure_of_ones_own_does_not():
+    posterior = make_posterior()
+    assert posterior.plot.sensors()._repr_png_().startswith(b"\x89PNG")
+    assert posterior.plot.sensors(ax=Figure().subplots(1, 2))._repr_png_() is None
+
+
+def test_names_of_earlier_versions_say_where_they_are_now():
+    posterior = make_posterior()
+    with pytest.raises(AttributeError, match=r"it is posterior\.plot\.fields now"):
+        _ = posterior.plot_fields
+    with pytest.raises(AttributeError, match=r"it is posterior\.fit\.table now"):
+        _ = posterior.sensor_table
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        _ = posterior.nothing
+    from invlift.posterior.posterior import _MOVED
+
+    for name, place in _MOVED.items():
+        assert not hasattr(Posterior, name)
+        part, method = place.removesuffix("()").split(".")
+        assert hasattr(type(getattr(posterior, part)), method)
