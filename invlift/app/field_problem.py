@@ -39,7 +39,7 @@ class FieldProblem(ProblemBase):
     @property
     def sensors(self) -> Sensors | None:
         """Those in use, d of them, where the model knows them."""
-        return self.problem.model.sensors
+        return self.problem.model.on_mesh.sensors
 
     @property
     def prior(self) -> Prior:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.models.on_mesh import OnMesh
 from invlift.programs.derivatives import derivatives_along, loop_operations
 from invlift.programs.pytrees import Module, PyTree
 
@@ -43,28 +44,6 @@ class Expansion(NamedTuple):
         return {}
 
 
-class Place(NamedTuple):
-    """Where a model has the coefficients of a field on a mesh.
-
-    Attributes
-    ----------
-    first : int
-        Number of its first coefficient.
-    points : (n, dim) array
-        Where each of them is.
-    known : (n,) array or None
-        Values that the model has in their place, NaN where it takes the coefficient; None if it
-        takes all.
-    known_cells : (num_cells,) array or None
-        Likewise what it has in cells, where a coefficient at a node may be of others as well.
-    """
-
-    first: int
-    points: np.ndarray
-    known: np.ndarray | None = None
-    known_cells: np.ndarray | None = None
-
-
 class ForwardModel(Module):
     """Coefficients x, (N,), to noise-free observations F(x), (d,).
 
@@ -85,25 +64,16 @@ class ForwardModel(Module):
         Readings by name, if they are arrays that have one.
     kept_axes : tuple of (str, Axes)
         Axes of what else is kept of a draw.
-    fields : tuple of Place
-        Of fields on a mesh.
-    is_linear : bool or None
-        Whether the solutions are linear between nodes; None if there is none.
-    sensors : Sensors or None
-        Of readings on a mesh, the table of them.
-    boundary_flux : callable or None
-        Of a field on a mesh: see :func:`invlift.fem.equations.experiments.boundary_flux`.
-    refined : callable or None
-        Of an equation on a mesh: ``refined(times)`` is the model of the same coefficients whose
-        equation is solved on that mesh with each edge halved so many times, once by default.
+    on_mesh : OnMesh
+        What else is known of a model on a mesh.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"
     max_derivative: ClassVar[int] = 1
     solutions: ClassVar[tuple[str, ...]] = ()
     # Not annotated: as fields of a subclass they would come before its others.
-    readings = kept_axes = fields = ()
-    is_linear = sensors = boundary_flux = refined = None
+    readings = kept_axes = ()
+    on_mesh = OnMesh()
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import jax
 import numpy as np
 
 from invlift.models.base import first_of_same
 from invlift.models.joined import CombinedReadings
-from invlift.unknowns.distributions import Distribution
+from invlift.models.on_mesh import OnMesh
 
 
 class Combinations(CombinedReadings):
@@ -32,20 +30,12 @@ class Combinations(CombinedReadings):
         return self.model.solutions
 
     @property
-    def sensors(self) -> Any:
+    def on_mesh(self) -> OnMesh:
         """As of the model."""
-        return self.model.sensors
-
-    @property
-    def further(self) -> Mapping[str, Distribution] | None:
-        """Distributions of what the model has beside a field, by name."""
-        return getattr(self.model, "further", None)
-
-    @property
-    def refined(self) -> Callable[[int], Combinations] | None:
-        """As of the model."""
-        again = self.model.refined
-        return again and (lambda times=1: replace(self, model=again(times)))
+        known = self.model.on_mesh
+        again = known.refined
+        refined = again and (lambda times=1: replace(self, model=again(times)))
+        return known._replace(refined=refined)
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
         """As of the model."""

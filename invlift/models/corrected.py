@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import jax
 import numpy as np
 
 from invlift.models.base import AroundModel, ForwardModel, first_of_same
+from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import PyTree, aside
-from invlift.unknowns.distributions import Distribution
 
 
 class Corrected(AroundModel):
@@ -27,21 +26,15 @@ class Corrected(AroundModel):
         C, what their derivatives miss there.
     centre : (N,)
         x0.
-    further : dict of str to Distribution, or None
-        As of the model; so are ``sensors`` and ``boundary_flux``.
-    refined : callable or None
-        See :class:`~invlift.models.base.ForwardModel`.
+    on_mesh : OnMesh
+        As of the model, but for ``refined``.
     """
 
     model: ForwardModel
     offset: jax.Array
     slope: jax.Array
     centre: jax.Array
-    further: Mapping[str, Distribution] | None = aside()
-    boundary_flux: Callable | None = aside()
-    sensors: Any = aside()
-    fields: tuple | None = aside()
-    refined: Callable[[int], ForwardModel] | None = aside()
+    on_mesh: OnMesh = aside(OnMesh())
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
         """As of the model."""
@@ -94,9 +87,9 @@ class Corrected(AroundModel):
 
     def of_readings(self, rows: np.ndarray) -> Corrected:
         """As :meth:`ForwardModel.of_readings`."""
-        parts = self.offset[rows], self.slope[rows]
-        model = self.model.of_readings(rows)
-        return replace(self, model=model, offset=parts[0], slope=parts[1], sensors=None)
+        model, known = self.model.of_readings(rows), self.on_mesh._replace(sensors=None)
+        offset, slope = self.offset[rows], self.slope[rows]
+        return replace(self, model=model, offset=offset, slope=slope, on_mesh=known)
 
     def _corrected(self, value, coefficients):
         return value + self.offset + self.slope @ (coefficients - self.centre)
@@ -109,7 +102,5 @@ def corrected(
     centre: jax.Array,
 ) -> Corrected:
     """The model with a correction, which keeps what else the model knows."""
-    names = "further", "boundary_flux", "sensors", "fields"
-    known = {name: getattr(model, name, None) for name in names}
-    offset, slope, centre = jax.device_put((offset, slope, centre))
-    return Corrected(model=model, offset=offset, slope=slope, centre=centre, **known)
+    known = model.on_mesh._replace(refined=None)
+    return Corrected(model, *jax.device_put((offset, slope, centre)), on_mesh=known)

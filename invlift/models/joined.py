@@ -41,11 +41,6 @@ class Joined(ForwardModel):
     :class:`invlift.fem.equations.equation.LinearEquation`.
     """
 
-    @property
-    def fields(self) -> tuple:
-        """As of the models."""
-        return self._models[0].fields or ()
-
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,)."""
         (values,) = self._each(lambda model: (model(coefficients),))

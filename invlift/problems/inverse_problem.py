@@ -133,9 +133,9 @@ def inverse_problem(
 
 def _prior(prior: Any, model: Any) -> Prior:
     """The prior of all coefficients: with those that the model brings, and of unknowns by name."""
-    if isinstance(prior, Prior) and (further := getattr(model, "further", None)):
+    if isinstance(prior, Prior) and model.on_mesh.further:
         name = model.coefficients_name
-        prior = replace(named_prior({name: prior, **further}), main=name)
+        prior = replace(named_prior({name: prior, **model.on_mesh.further}), main=name)
     prior = named_prior(prior) if isinstance(prior, Mapping) else prior
     if not isinstance(prior, Prior):
         raise InputError(
@@ -239,7 +239,7 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
     InputError
         If they are not, as after another order of the unknowns or on another mesh.
     """
-    places = {each.first: each.points for each in model.fields or ()}
+    places = {each.first: each.points for each in model.on_mesh.fields}
     parts = [(0, prior)]
     if isinstance(prior, NamedPrior):
         parts = [(first, prior.parts[name]) for name, first in prior.firsts.items()]
@@ -262,7 +262,8 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
 
 def _with_known(model: ForwardModel, prior: Prior) -> Prior:
     """The prior of fields with the values that the model has in the place of coefficients."""
-    known = {each.first: each.known for each in model.fields or () if each.known is not None}
+    fields = model.on_mesh.fields
+    known = {each.first: each.known for each in fields if each.known is not None}
     if not known:
         return prior
     if not isinstance(prior, NamedPrior):

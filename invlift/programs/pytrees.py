@@ -24,13 +24,13 @@ def static(**options):
     return field(metadata={"static": True}, **options)
 
 
-def aside() -> Any:
-    """Return a field of a :class:`Module` that nothing is computed from, None if it is not given.
+def aside(default: Any = None) -> Any:
+    """Return a field of a :class:`Module` that nothing is computed from.
 
     It is neither a leaf nor part of the structure: compiled programs and digests do not know it,
-    and what JAX makes of an instance has it no longer.
+    and what JAX makes of an instance has the default again.
     """
-    return field(default=None, compare=False, repr=False, metadata={"aside": True})
+    return field(default=default, compare=False, repr=False, metadata={"aside": True})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field, static, aside))
@@ -78,7 +78,7 @@ def pytree(cls: type) -> type:
     the structure as well, since a user's own may be registered in that way.
     """
     are_settings = getattr(cls, "_are_settings", False)
-    aside = [field.name for field in fields(cls) if field.metadata.get("aside")]
+    aside = {field.name: field.default for field in fields(cls) if field.metadata.get("aside")}
     static = [
         field.name
         for field in fields(cls)
@@ -101,8 +101,8 @@ def pytree(cls: type) -> type:
         instance = object.__new__(cls)
         for name, value in zip([*static, *names], [*structure[0], *children], strict=True):
             object.__setattr__(instance, name, value)
-        for name in aside:
-            object.__setattr__(instance, name, None)
+        for name, default in aside.items():
+            object.__setattr__(instance, name, default)
         return instance
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)

@@ -64,13 +64,13 @@ def test_fluxes_are_those_of_an_experiment(tmp_path):
     for changes, name, expected in (({}, "heated", -5.0), (apart, "pushed", -0.7)):
         model = build_problem(write(tmp_path, changes)).problem.model
         phi = np.zeros((1, 16))
-        _, solution, flux_of = model.boundary_flux("left", name)
+        _, solution, flux_of = model.on_mesh.boundary_flux("left", name)
         assert solution == f"solution_{name}"
         solved = np.asarray(jax.jit(model.expand)(phi[0])[1].byproducts[solution])[None]
         for flux in (flux_of(phi), flux_of(phi, solved)):
             np.testing.assert_allclose(flux, [expected], rtol=1e-6)
         with pytest.raises(InputError, match=r"^flux, left: .*heated, pushed, found ''"):
-            model.boundary_flux("left")
+            model.on_mesh.boundary_flux("left")
 
 
 def test_the_file_that_a_run_keeps_says_the_same(tmp_path):

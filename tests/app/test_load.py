@@ -291,14 +291,17 @@ def test_files_whose_lines_are_laid_out_anew_are_the_same_run(results, tmp_path)
     assert "<th>seed</th>" not in (folder / "report.html").read_text()
 
 
-@pytest.mark.parametrize("element", [skfem.ElementTriP1(), skfem.ElementTriP2()])
-def test_solutions_of_other_elements_are_not_taken_to_be_linear(element, tmp_path):
+@pytest.mark.parametrize(
+    ("element", "name"),
+    [(skfem.ElementTriP1(), "log_conductivity"), (skfem.ElementTriP2(), "log_modulus")],
+)
+def test_solutions_of_other_elements_are_not_taken_to_be_linear(element, name, tmp_path):
     """What a reading has between nodes, `at` has as well or says that it has not."""
     mesh = box_mesh(2, 3)
     basis = skfem.Basis(skfem.MeshTri(mesh.points.T, mesh.cells.T), element)
     places = np.array([[0.3, 0.4], [0.7, 0.5]])
     parts = {"load": np.ones(basis.N), "held": basis.get_dofs(), "readings": basis.probes(places.T)}
-    equation = invlift.linear_equation(invlift.Form(basis, conduction), **parts)
+    equation = invlift.linear_equation(invlift.Form(basis, conduction), **parts, name=name)
     prior = invlift.matern_prior(mesh, correlation_range=1.0, std=0.3, smoothness=1.0)
     problem = invlift.inverse_problem(equation, prior, 0.1, np.ones(2))
     posterior = problem.posterior(run_from_prior(problem))
@@ -307,6 +310,8 @@ def test_solutions_of_other_elements_are_not_taken_to_be_linear(element, tmp_pat
     with pytest.raises(InputError, match="without groups, as no problem file says"):
         saved.mean_over("left")
     for found in (posterior, saved):
+        assert f"{name}_mean" in found.fields()
+        assert ("conductivity_mean" in found.fields()) == (name == "log_conductivity")
         if element.maxdeg == 1:
             read = np.stack(posterior.draws("predicted"))
             np.testing.assert_allclose(found.at(places, "solution"), read, rtol=1e-10)

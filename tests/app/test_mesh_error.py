@@ -102,7 +102,7 @@ def largest(finding):
 def test_the_told_errors_are_the_true_ones():
     """In standard deviations of the noise, at the mode, beside cells of an eighth of the width."""
     problem, _ = problem_of(box_mesh(2, 8), 0.01)
-    again = problem.model.refined
+    again = problem.model.on_mesh.refined
     mode = laplace_approximation(problem).mode
     field = problem.prior.transform(mode)
     true, estimate = (
@@ -145,9 +145,9 @@ def shifts(problem, exact):
 def test_the_error_is_taken_out():
     """The most probable field is that of cells of an eighth of the width."""
     coarse, _ = problem_of(box_mesh(2, 8), 0.003)
-    exact = replace(coarse, model=coarse.model.refined(3))
+    exact = replace(coarse, model=coarse.model.on_mesh.refined(3))
     before = shifts(coarse, exact).max()
-    finer = shifts(replace(coarse, model=coarse.model.refined(1)), exact).max()
+    finer = shifts(replace(coarse, model=coarse.model.on_mesh.refined(1)), exact).max()
     corrected = corrected_at_mode(coarse)
     after = shifts(corrected, exact).max()
     assert before > 1.5
@@ -167,14 +167,18 @@ def test_what_is_left_of_a_correction_is_told(monkeypatch):
     centre = corrected.model.centre
     blind, told, true = (
         np.abs(np.asarray(readings(each, centre) - readings(corrected.model, centre))).max()
-        for each in (corrected.model.refined(1), finer.model, coarse.model.refined(3))
+        for each in (
+            corrected.model.on_mesh.refined(1),
+            finer.model,
+            coarse.model.on_mesh.refined(3),
+        )
     )
     assert blind < 1e-9  # negative control
     assert 0.3 * true < told < 3.0 * true
     mode = laplace_approximation(corrected).mode
     field = corrected.prior.transform(mode)
     changes = [
-        np.abs(np.asarray(readings(each.refined(2), field) - readings(each, field))).max()
+        np.abs(np.asarray(readings(each.on_mesh.refined(2), field) - readings(each, field))).max()
         for each in (coarse.model, corrected.model)
     ]
     assert changes[1] < 0.2 * changes[0]
@@ -188,7 +192,7 @@ def test_the_problem_file_has_it(tmp_path):
     twice = build(write_problem(tmp_path / "c", {"mesh.refine_solution": 2}))
     there = {1: once, 2: twice}
     for times, each in there.items():
-        expected = readings(plain.problem.model.refined(times), at)
+        expected = readings(plain.problem.model.on_mesh.refined(times), at)
         np.testing.assert_allclose(readings(each.problem.model, at), expected, rtol=1e-12)
     assert once.problem.prior.mesh.num_nodes == 16
     mode = build(write_problem(tmp_path / "d", {"mesh.refine_solution": "mode"}))
@@ -221,7 +225,7 @@ def test_bands_hold_the_truth():
         coarse, field = problem_of(box_mesh(2, 8), 0.002, seed=seed)
         problems = {
             "as it is": coarse,
-            "refined": replace(coarse, model=coarse.model.refined(2)),
+            "refined": replace(coarse, model=coarse.model.on_mesh.refined(2)),
             "corrected": corrected_at_mode(coarse),
         }
         for name, problem in problems.items():

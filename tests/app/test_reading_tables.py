@@ -174,7 +174,7 @@ def test_readings_of_no_experiment(tmp_path):
     field = build_problem(read_problem(write_problem(tmp_path, changes, sensors=EXPERIMENTS)))
     assert field.sensors.experiments.tolist() == ["", "first", "second", "second"]
     assert field.sensors.kinds.tolist() == ["log_conductivity", "flux", "point", "log_conductivity"]
-    assert set(field.problem.model.further) == {"first_source", "dirichlet_left"}
+    assert set(field.problem.model.on_mesh.further) == {"first_source", "dirichlet_left"}
     phi = np.linspace(-1.0, 1.0, 16)
     found = np.asarray(readings(field.problem.model, np.append(phi, [1.0, 0.0])))
     expected = field.mesh.values_at([[0.3, 0.4], [0.8, 0.4]], "node") @ phi

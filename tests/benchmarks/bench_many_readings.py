@@ -45,7 +45,7 @@ def problem_of(kind: str, options: argparse.Namespace, num: int):
             problem, _ = problem.simulate(np.random.default_rng(7))
         return problem
     few = discs.simulated(options.rings, 10, options.noise)
-    sensors = np.asarray(few.model.sensors.points)
+    sensors = np.asarray(few.model.on_mesh.sensors.points)
     forward, prior = discs.parts(options.rings, np.repeat(sensors, num // 10, axis=0))
     rng, sigma = np.random.default_rng(5), float(few.noise.scale.known)
     observed = np.repeat(few.observed, num // 10) + sigma * rng.normal(size=num)

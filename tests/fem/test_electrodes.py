@@ -79,8 +79,8 @@ def test_known_impedances_are_those_of_their_values():
     assert known.num_coefficients == MESH.num_nodes
     np.testing.assert_allclose(solve(known, given[:-3]), solve(unknown, given), rtol=1e-12)
     prior = lognormal(median=0.1, factor=2.0)
-    drawn = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=prior).further["impedance"]
-    assert drawn.shape == (3,)
+    drawn = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=prior).on_mesh.further
+    assert drawn["impedance"].shape == (3,)
 
 
 def test_a_part_of_known_conductivity():

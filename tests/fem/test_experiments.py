@@ -66,7 +66,7 @@ def test_a_well_takes_out_what_flows_in():
         dirichlet={"boundary": 1.0},
         point_sources=[(places[0], -0.7)],
     )
-    further, _, flux_of = model.boundary_flux("boundary")
+    further, _, flux_of = model.on_mesh.boundary_flux("boundary")
     assert further == ()
     phi = np.zeros(mesh.num_nodes)
     (readings, _), _ = look(model, phi)
@@ -109,7 +109,7 @@ def test_readings_located_on_another_mesh_are_refused():
     with pytest.raises(InputError, match=r"^observation: .* on the mesh .* found those of another"):
         assemble_poisson(box_mesh(2, 3), locate(box_mesh(2, 2), sensors), **CONDITIONS["heated"])
     same = assemble_poisson(box_mesh(2, 2), locate(box_mesh(2, 2), sensors), **CONDITIONS["heated"])
-    assert same.fields[0][1].shape == (9, 2)
+    assert same.on_mesh.fields[0][1].shape == (9, 2)
 
 
 def test_names_must_differ_even_where_matrices_do():

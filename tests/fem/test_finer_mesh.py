@@ -80,10 +80,10 @@ def test_it_is_the_model_of_the_refined_mesh(location):
     np.testing.assert_allclose(
         expansion.byproducts["solution"], solution[: mesh.num_nodes], rtol=1e-12
     )
-    again = model_of(mesh, conditions, location=location).refined(2)
+    again = model_of(mesh, conditions, location=location).on_mesh.refined(2)
     np.testing.assert_array_equal(model(phi), again(phi))
-    further, _, flux_of = model.boundary_flux("left")
-    expected = direct.boundary_flux("left")[2](there[None])
+    further, _, flux_of = model.on_mesh.boundary_flux("left")
+    expected = direct.on_mesh.boundary_flux("left")[2](there[None])
     assert further == ()
     np.testing.assert_allclose(flux_of(phi[None]), expected, rtol=1e-12)
 
@@ -103,9 +103,10 @@ def test_readings_of_all_kinds_are_of_the_refined_solution():
     conditions = {"source": 3.0, "dirichlet": {"left": random_field(1.0, 0.5, 1.0), "right": 0.5}}
     observation = locate(mesh, sensors, offsets={"a": normal(0.0, 1.0)})
     model = assemble_experiments(mesh, [Experiment("", observation, conditions)])
-    size = sum(np.size(each.transform(np.zeros(each.shape))) for each in model.further.values())
+    further = model.on_mesh.further.values()
+    size = sum(np.size(each.transform(np.zeros(each.shape))) for each in further)
     values = np.random.default_rng(5).standard_normal(mesh.num_nodes + size)
-    once, twice = (np.asarray(model.refined(times)(values)) for times in (2, 3))
+    once, twice = (np.asarray(model.on_mesh.refined(times)(values)) for times in (2, 3))
     here = np.asarray(model(values))
     assert here[4] == pytest.approx(once[4], abs=1e-12)  # that of the field itself
     left, error = (np.delete(np.abs(twice - each), 4) for each in (once, here))
@@ -123,7 +124,7 @@ def shares_within_a_factor_2(mesh, conditions, kind, times):
     """Of the estimate, and of a fourth of it, as the error of the refined mesh is."""
     model, phi = model_of(mesh, conditions), field_of(mesh, kind)
     with linalg.iteratively():
-        models = model, model.refined(times), model.refined(3)
+        models = model, model.on_mesh.refined(times), model.on_mesh.refined(3)
     here, finer, finest = (np.asarray(readings(each, phi)) for each in models)
     ratio = extrapolated(finer - here, times) / extrapolated(finest - here, 3)
     return [np.mean((share * ratio > 0.5) & (share * ratio < 2.0)) for share in (1.0, 0.25)]

@@ -22,7 +22,7 @@ def assembled(mesh, **conditions):
 
 def flux_of(forward, group, phi):
     """The flux of one field, of its discrete solution."""
-    further, _, flux = forward.boundary_flux(group)
+    further, _, flux = forward.on_mesh.boundary_flux(group)
     assert further == ()
     return flux(np.asarray(phi)[None])[0]
 
@@ -69,7 +69,7 @@ def test_sides_whose_flux_is_given(dim):
     assert flux_of(forward, "left", phi) == pytest.approx(-1.5, rel=1e-12)
     for group in ("right", "top", "boundary"):
         with pytest.raises(InputError, match=f"^flux, {group}: .*Robin condition: left, found"):
-            forward.boundary_flux(group)
+            forward.on_mesh.boundary_flux(group)
 
 
 def flux_density(x):

@@ -152,7 +152,7 @@ def test_fluxes_balance_the_source_for_any_field(location):
     np.testing.assert_allclose(found.sum() + source + 0.7, 0.0, atol=1e-11)
     solution = np.asarray(jax.jit(lambda phi: model.expand(phi)[1].byproducts["solution"])(phi))
     for group, value in (("left", left), ("top", top), ("bottom", bottom)):
-        *_, name, flux_of = model.boundary_flux(group)
+        *_, name, flux_of = model.on_mesh.boundary_flux(group)
         assert name == "solution"
         for of_draws in (flux_of(phi[None]), flux_of(phi[None], solution[None])):
             np.testing.assert_allclose(of_draws, value, rtol=1e-11)
@@ -178,7 +178,7 @@ def test_log_conductivity_and_offsets(location):
         mesh, locate(mesh, sensors, offsets=offsets), source=1.0, dirichlet={"left": 0.0},
         location=location,
     )  # fmt: skip
-    assert list(model.further) == ["offset_loggers", "offset_cores"]
+    assert list(model.on_mesh.further) == ["offset_loggers", "offset_cores"]
     size = mesh.num_nodes if location == "nodes" else mesh.num_cells
     phi = np.linspace(-1.0, 1.0, size)
     found = np.asarray(read(model, np.append(phi, [0.7, -0.2])))

@@ -151,7 +151,7 @@ def test_readings_are_those_of_exact_modes(dim):
         unknown = assemble_poisson(
             mesh, observed(mesh, places), storage=lognormal(median=1.0, factor=2.0), **conditions
         )
-        assert list(unknown.further) == ["storage"]
+        assert list(unknown.on_mesh.further) == ["storage"]
         again = evaluate(unknown, np.append(phi, STORAGE))
         np.testing.assert_allclose(again, found, rtol=1e-9)
 
@@ -206,7 +206,7 @@ def test_a_storage_that_is_a_field_is_one_more_field():
     places, conditions = places_in(2), all_that_changes(2)
     prior = matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=1.0)
     model = assemble_poisson(mesh, observed(mesh, places), storage=prior, **conditions)
-    assert model.further == {"log_storage": prior}
+    assert model.on_mesh.further == {"log_storage": prior}
     both = np.concatenate([phi, stored])
     exact = Modes(mesh, phi, stored).readings(places)
     assert relative_error(evaluate(model, both), exact) < TOLERANCE

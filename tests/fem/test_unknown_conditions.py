@@ -76,11 +76,11 @@ def test_at_each_value_it_is_the_model_of_the_number(case):
     changes, names, at = CASES[case]
     mesh = box_mesh(2, 4)
     model = assemble_poisson(mesh, observation(mesh), **KNOWN | changes)
-    assert list(model.further) == names
+    assert list(model.on_mesh.further) == names
     phi = np.random.default_rng(1).standard_normal(mesh.num_nodes)
     values, solutions = look(model, np.append(phi, [0.9, 0.8][: len(names)]))
     known = assemble_poisson(mesh, observation(mesh), **KNOWN | at)
-    assert not known.further
+    assert not known.on_mesh.further
     expected, (solution,) = look(known, phi)[0], look(known, phi)[1].values()
     np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(solutions["solution"], solution, rtol=1e-11, atol=1e-12)
@@ -107,9 +107,9 @@ def test_what_experiments_share_is_one_unknown():
         "source": 0.9, "dirichlet_left": 0.8, "a_robin_top_coefficient": 0.7, "b_source": 0.6,
         "b_robin_top_ambient": 0.5, "c_neumann_right": 0.4,
     }  # fmt: skip
-    assert set(model.further) == set(values)
+    assert set(model.on_mesh.further) == set(values)
     phi = np.random.default_rng(1).standard_normal(mesh.num_nodes)
-    found = look(model, np.append(phi, [values[name] for name in model.further]))[0]
+    found = look(model, np.append(phi, [values[name] for name in model.on_mesh.further]))[0]
     base = KNOWN | {"dirichlet": {"left": 0.8, "bottom": 0.2}, "source": 0.9}
     of_each = [
         {"robin": {"top": (0.7, 0.5)}},
@@ -217,7 +217,7 @@ def test_a_flux_that_varies(kinds):
     model = assemble_poisson(mesh, observation(mesh, kinds=kinds), source=0.0, **conditions)
     phi = np.random.default_rng(0).standard_normal((1, 25))
     values, _ = look(model, phi[0])
-    np.testing.assert_allclose(model.boundary_flux("left")[-1](phi), -1.5, rtol=1e-12)
+    np.testing.assert_allclose(model.on_mesh.boundary_flux("left")[-1](phi), -1.5, rtol=1e-12)
     np.testing.assert_allclose(values[1:], -1.5, rtol=1e-12)
 
 
@@ -235,7 +235,7 @@ def test_a_known_part_is_that_of_the_field_there():
     whole = assemble_poisson(mesh, seen, **conditions, location="cells")
     found, expected = look(partly, phi), look(whole, phi_there)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
-    of_draws = partly.boundary_flux("left")[-1](phi[None])
+    of_draws = partly.on_mesh.boundary_flux("left")[-1](phi[None])
     np.testing.assert_allclose(of_draws, found[0][1], rtol=1e-11)
 
 
@@ -315,7 +315,7 @@ def test_what_is_known_of_facets_is_not_known_of_cells(known):
     robin = {"boundary": (2.0, normal(0.0, 0.1))}
     seen = observation(mesh, kinds=("point",))
     model = assemble_poisson(mesh, seen, source=1.0, robin=robin, known=known)
-    (field,) = model.fields
+    (field,) = model.on_mesh.fields
     if known is None:
         assert field.known is None
         assert field.known_cells is None

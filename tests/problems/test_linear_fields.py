@@ -76,7 +76,7 @@ def in_doubt():
 
 def exact(problem, readings, spread=1.0):
     """Mean and covariance of what is in doubt."""
-    parts = problem.model.further.values()
+    parts = problem.model.on_mesh.further.values()
     mean = np.concatenate([np.ravel(each.transform(jnp.zeros(each.num_white))) for each in parts])
     sds = np.concatenate([np.broadcast_to(each.sd, each.shape).ravel() for each in parts])
     linear = jax.jit(problem.model.value_and_jacobian)(np.concatenate([np.zeros(25), mean]))

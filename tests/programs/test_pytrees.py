@@ -1,6 +1,6 @@
 """The structure of a registered dataclass tells its class, its static fields and its parts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -108,11 +108,13 @@ def test_problems_with_forward_maps_of_different_classes_are_told_apart(register
 class Remarked(Module):
     part: jax.Array
     remark: object = aside()
+    words: tuple = aside(("none",))
 
 
 def test_what_is_aside_is_no_part_of_the_pytree():
     remarked, plain = Remarked(jnp.ones(2), np.arange(5)), Remarked(jnp.ones(2))
     assert jax.tree.structure(remarked) == jax.tree.structure(plain)
     assert digest(remarked) == digest(plain) != digest(Remarked(jnp.zeros(2)))
-    assert jax.tree.map(lambda leaf: leaf, remarked).remark is None
+    mapped = jax.tree.map(lambda leaf: leaf, replace(remarked, words=("one", "two")))
+    assert (mapped.remark, mapped.words) == (None, ("none",))
     np.testing.assert_array_equal(remarked.remark, np.arange(5))

@@ -75,7 +75,7 @@ def _errors_of_uniform_ground(problem: InverseProblem, numbers: np.ndarray) -> n
 
     That of flat ground is known in closed form.
     """
-    positions, prior = problem.model.sensors.positions, problem.prior
+    positions, prior = problem.model.on_mesh.sensors.positions, problem.prior
     if np.ptp(positions[:, -1]) > 0.0 or isinstance(prior, PartlyKnownPrior):
         return np.zeros(0)
     factors = geometric_factors(positions, numbers)
@@ -92,7 +92,7 @@ def _in_words(errors: np.ndarray) -> str:
 
 def electrode_doubts(problem: InverseProblem) -> list[tuple[str, str]]:
     """What is wrong with the mesh of point electrodes, if anything is, and what to do."""
-    sensors = problem.model.sensors
+    sensors = problem.model.on_mesh.sensors
     if sensors is None or sensors.electrodes is None or sensors.electrode_groups:
         return []
     names = range(1, len(sensors.positions) + 1)

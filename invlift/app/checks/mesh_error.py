@@ -66,8 +66,9 @@ class Errors(NamedTuple):
 
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     """The model on a refined mesh; None of a problem without a mesh."""
-    again = getattr(getattr(problem, "model", None), "refined", None)
-    mesh = None if again is None else mesh_of(problem.prior)
+    if isinstance(problem, ManifoldProblem) or problem.model.on_mesh.refined is None:
+        return None
+    mesh = mesh_of(problem.prior)
     if mesh is None:
         return None
     # On the mesh that a correction was made with, nothing of the error is left by its making.
@@ -76,7 +77,7 @@ def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
         return Finer(None, reason=f"not estimated, as a refined mesh has about {size} nodes")
     times = 2 if 2 ** (mesh.dim * 2) * mesh.num_nodes <= FEW_NODES else least
     with linalg.iteratively():  # no factor, for the few solves that there are
-        return Finer(again(times), times)
+        return Finer(problem.model.on_mesh.refined(times), times)
 
 
 def check_mesh_error(

@@ -123,8 +123,10 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
             mesh, names, found.currents, found.voltages, impedance=impedance, **options
         )
         axes = {"electrode": names}
-        further = {name: Unknown(own, axes=axes) for name, own in (model.further or {}).items()}
-        return _combined(replace(model, further=further, sensors=sensors), found)
+        known = model.on_mesh
+        further = {name: Unknown(own, axes=axes) for name, own in known.further.items()}
+        known = known._replace(further=further, sensors=sensors)
+        return _combined(replace(model, on_mesh=known), found)
 
     return mesh, sensors, forward_map
 
@@ -151,7 +153,8 @@ def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
         model = point_electrode_model(
             mesh, positions, found.currents[:, 1:], voltages, surface=surface, **options
         )
-        return _combined(replace(model, sensors=sensors), found)
+        known = model.on_mesh._replace(sensors=sensors)
+        return _combined(replace(model, on_mesh=known), found)
 
     return sensors, forward_map
 

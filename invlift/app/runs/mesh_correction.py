@@ -41,7 +41,7 @@ def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
     InputError
         If the model has no equation on a mesh, or readings are exact.
     """
-    again = problem.model.refined
+    again = problem.model.on_mesh.refined
     if again is None or problem.noise.is_exact:
         expected = "a problem of an equation on a mesh, with noise"
         found = "exact readings" if problem.noise.is_exact else "another model"
@@ -59,13 +59,14 @@ def _corrected(model: ForwardModel, finer: ForwardModel, centre) -> ForwardModel
     here, there = (map(np.asarray, _linearised(each, centre)) for each in (model, finer))
     parts = [extrapolated(new - old, 1) for new, old in zip(there, here, strict=True)]
     found = corrected(model, *parts, centre)
-    return replace(found, refined=partial(_refined, model, found))
+    again = partial(_refined, model, found)
+    return replace(found, on_mesh=found.on_mesh._replace(refined=again))
 
 
 def _refined(model: ForwardModel, found: Corrected, times: int = 1) -> Corrected:
     """The correction of a model on a refined mesh is what is left of the error there."""
     left = 0.25**times
-    finer = model.refined(times)
+    finer = model.on_mesh.refined(times)
     return corrected(finer, left * found.offset, left * found.slope, found.centre)
 
 

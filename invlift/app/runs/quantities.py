@@ -13,7 +13,7 @@ import numpy as np
 from invlift.fem.mesh.mesh import Mesh
 from invlift.models.named_readings import labels_of
 from invlift.noise import UnknownScale
-from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
+from invlift.posterior.names import NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
 from invlift.posterior.statistics.quantity import MAX_ENTRIES, Quantity, numbered_axes
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
@@ -33,7 +33,7 @@ def names_of_readings(problem: InverseProblem) -> list[str] | None:
 
     Their rows in the table, where they have none and are not all of its rows in order.
     """
-    if (sensors := problem.model.sensors) is not None:
+    if (sensors := problem.model.on_mesh.sensors) is not None:
         if sensors.labels is not None:
             return list(sensors.labels)
         rows = sensors.rows  # those of several tables may be alike, and name nothing
@@ -50,7 +50,7 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
     prior, scale = problem.prior, problem.noise.scale
     readings = {"sensor": names_of_readings(problem)}
 
-    known = {each.first: each.known_cells for each in problem.model.fields or ()}
+    known = {each.first: each.known_cells for each in problem.model.on_mesh.fields}
 
     def field(name: str, part, first: int = 0, unit: str = "") -> Quantity:
         prior_sd = part.pointwise_std() if with_prior else None
@@ -61,7 +61,7 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
         return Quantity(name, axes, unit, prior_sd=prior_sd, known_cells=of_cells)
 
     if getattr(prior, "location", None) in _PLACES:
-        found = [field(FIELD, prior)]
+        found = [field(problem.model.coefficients_name, prior)]
     elif isinstance(prior, NamedPrior):
         mesh, parts = mesh_of(prior), zip(prior.shapes, prior.units, prior.axes, strict=True)
         found = [
@@ -72,7 +72,7 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
         ]
     else:
         found = [Quantity(PARAMETERS, {"parameter": None})]
-    is_linear = problem.model.is_linear is not False
+    is_linear = problem.model.on_mesh.is_linear
     found += [
         Quantity(name, {"node": None}, is_derived=True, is_linear=is_linear)
         for name in problem.model.solutions

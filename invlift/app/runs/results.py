@@ -94,7 +94,7 @@ def load(directory: str | os.PathLike) -> Posterior:
 def _flux_of(problem: Path) -> Callable:
     """Fluxes of a problem file's equation, which is assembled when one is first asked for."""
     equation = cache(lambda: build(open_problem(str(problem))).problem.model)
-    return lambda *group: equation().boundary_flux(*group)
+    return lambda *group: equation().on_mesh.boundary_flux(*group)
 
 
 def posterior_of(
@@ -141,7 +141,7 @@ def posterior_of(
     if isinstance(problem, FieldProblem):
         parts["exceedance"] = problem.exceedance
     labels, coordinates, points = names_of_readings(own), {}, None
-    if (sensors := own.model.sensors) is not None:
+    if (sensors := own.model.on_mesh.sensors) is not None:
         points = sensors.points
         columns = {"experiment": sensors.experiments, KIND: sensors.kinds, "group": sensors.groups}
         columns |= {"time": sensors.times} | dict(sensors.further)
@@ -163,6 +163,6 @@ def posterior_of(
         mesh=mesh_of(own.prior),
         sensors=Readings(np.asarray(own.observed), sigma, points, labels, coordinates, arrays),
         noise=own.reading_noise(),
-        boundary_flux=own.model.boundary_flux,
+        boundary_flux=own.model.on_mesh.boundary_flux,
         **parts,
     )

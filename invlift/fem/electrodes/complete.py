@@ -28,6 +28,7 @@ from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.fem.mesh.refinement import Refinement
+from invlift.fem.readings.base import FIELD
 from invlift.programs.precision import require_float64
 from invlift.unknowns.distributions import Distribution, as_distribution, is_distribution, repeated
 
@@ -137,10 +138,12 @@ def electrode_model(
         held=np.array([basis.N]),  # potentials are relative to that of the first electrode
         readings=[hstack([csr_array((len(each), basis.N)), csr_array(each)]) for each in voltages],
         num_coefficients=num_coefficients + (0 if is_known else num),
+        name=FIELD,
     )
-    further = {"impedance": repeated(impedance, num)} if is_unknown else None
+    further = {"impedance": repeated(impedance, num)} if is_unknown else {}
+    known_of_mesh = equation.on_mesh._replace(further=further)
     # The potential inside, of dozens of injections, would take more room than the field.
-    equation = replace(equation, nodal=equation.nodal[:0], solutions=(), further=further)
+    equation = replace(equation, nodal=equation.nodal[:0], solutions=(), on_mesh=known_of_mesh)
     options = {"impedance": impedance, "known": known, "location": location}
 
     def again(refinement: Refinement) -> LinearEquation:

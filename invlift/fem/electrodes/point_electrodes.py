@@ -34,7 +34,7 @@ from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.fem.mesh.refinement import Refinement
-from invlift.fem.readings.base import extent
+from invlift.fem.readings.base import FIELD, extent
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.programs.precision import require_float64
@@ -119,6 +119,7 @@ def point_electrode_model(
         load=(currents @ places).T,
         readings=[csr_array(each) @ places for each in voltages],
         num_coefficients=len(mesh.places_of(location)),
+        name=FIELD,
     )
     equation = replace(equation, nodal=equation.nodal[:0], solutions=())
 
@@ -152,7 +153,7 @@ def point_electrode_model(
         fallen = outside._replace(weight=own * fall * outside.weight)
         found.append((integrated(conduction, with_across), integrated(reaction, fallen)))
     each = jax.tree.map(lambda *parts: np.stack(parts), *found)
-    return told(WaveNumbers(equation, jax.device_put(each)))
+    return told(WaveNumbers(equation, jax.device_put(each), equation.on_mesh))
 
 
 def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_array:

@@ -10,7 +10,6 @@ for arbitrarily shaped two-dimensional structures", Geophys. Prospect. 27, eqs 7
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -21,8 +20,7 @@ from scipy.special import k0
 
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_family import EquationFamily
-from invlift.fem.readings.sensors import Sensors
-from invlift.models.base import ForwardModel
+from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import aside
 
 #: Largest relative error of the potential of uniform ground that comes from the wave numbers.
@@ -71,16 +69,12 @@ class WaveNumbers(EquationFamily):
         :class:`~invlift.fem.equations.terms.WeightedTerm`, with the K equations first.
     solutions : tuple
         Empty: none is kept.
-    sensors : Sensors or None
-        Those that are read.
-    refined : callable or None
-        See :class:`~invlift.models.base.ForwardModel`.
+    on_mesh : OnMesh
     """
 
     equation: LinearEquation
     integrals: tuple[dict[str, jax.Array], ...]
-    sensors: Sensors | None = aside()
-    refined: Callable[[int], ForwardModel] | None = aside()
+    on_mesh: OnMesh = aside(OnMesh())
 
     @property
     def _parameters(self):

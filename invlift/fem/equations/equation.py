@@ -13,7 +13,7 @@ u, of coefficients and of reactions: what the residual is where u is held, a flu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -26,11 +26,10 @@ from invlift.fem import linalg
 from invlift.fem.equations.combined_equation import combined_equation
 from invlift.fem.equations.terms import Inputs, Term
 from invlift.fem.linalg import sparse
-from invlift.fem.readings.sensors import Sensors
-from invlift.models.base import ForwardModel, Place, first_of_same
+from invlift.models.base import ForwardModel, first_of_same
 from invlift.models.joined import CombinedReadings
+from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import aside, static
-from invlift.unknowns.distributions import Distribution
 
 
 class Expansion(NamedTuple):
@@ -102,15 +101,9 @@ class LinearEquation(ForwardModel):
         Degrees of freedom at the nodes of the mesh.
     solutions : tuple of L * components str
         What u is called, load by load.
-    further : dict of str to Distribution, or None
-        The coefficients behind those of the field, if the equation was told what they are.
-    boundary_flux : callable or None
-        What flows through boundary groups: see
-        :func:`invlift.fem.equations.experiments.boundary_flux`.
-    fields, is_linear, refined : tuple of Place or None, bool or None, callable or None
+    coefficients_name : str
         See :class:`~invlift.models.base.ForwardModel`.
-    sensors : Sensors or None
-        Those that are read, if the equation was told.
+    on_mesh : OnMesh
     """
 
     terms: tuple[Term, ...]
@@ -129,14 +122,9 @@ class LinearEquation(ForwardModel):
     by_load: jax.Array
     nodal: jax.Array
     solutions: tuple[str, ...] = static()
-    further: Mapping[str, Distribution] | None = aside()
-    boundary_flux: Callable | None = aside()
-    sensors: Sensors | None = aside()
-    fields: tuple[Place, ...] | None = aside()
-    is_linear: bool | None = aside()
-    refined: Callable[[int], ForwardModel] | None = aside()
+    coefficients_name: str = static()
+    on_mesh: OnMesh = aside(OnMesh())
 
-    coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3
 
     @property
@@ -334,7 +322,7 @@ class LinearEquation(ForwardModel):
             loads=sparse.as_index(loads),
             columns=self.columns[rows],
             by_load=sparse.as_index(readings_by_load(loads, self.num_loads)),
-            sensors=None,
+            on_mesh=self.on_mesh._replace(sensors=None),
         )
 
     def combined(self, matrix: jax.Array) -> ForwardModel:

@@ -28,7 +28,8 @@ from invlift.fem.equations.form_assembly import (
 )
 from invlift.fem.equations.terms import Inputs
 from invlift.fem.linalg import sparse
-from invlift.models.base import SOLUTION, Place
+from invlift.models.base import SOLUTION
+from invlift.models.on_mesh import FieldPlaces, OnMesh
 from invlift.programs.precision import require_float64
 
 
@@ -78,6 +79,7 @@ def linear_equation(
     inputs: Sequence[Input] = (),
     reactions: sparray | None = None,
     num_coefficients: int | None = None,
+    name: str = "coefficients",
 ) -> LinearEquation:
     """Put an equation together from forms and from what no coefficient changes.
 
@@ -107,6 +109,9 @@ def linear_equation(
         or forces that hold it.
     num_coefficients : int, optional
         Number N of coefficients, if forms and inputs do not have the last.
+    name : str
+        What the coefficients are called among the draws.  Of ``log_conductivity`` posteriors have
+        maps of the conductivity as well.
 
     Returns
     -------
@@ -222,12 +227,14 @@ def linear_equation(
         by_load=sparse.as_index(readings_by_load(loads_of, num_loads)),
         nodal=sparse.as_index(basis.nodal_dofs),
         solutions=_solutions(experiments, num_loads, len(basis.nodal_dofs)),
-        fields=_fields(forms, parts, num_coefficients),
-        is_linear=basis.elem.maxdeg == 1,
+        coefficients_name=name,
+        on_mesh=OnMesh(
+            fields=_fields(forms, parts, num_coefficients), is_linear=basis.elem.maxdeg == 1
+        ),
     )
 
 
-def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[Place, ...]:
+def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[FieldPlaces, ...]:
     """Where the coefficients of each field are: nodes of the mesh, or middles of its cells.
 
     A coefficient is known where the elements that have it are all of known values.
@@ -240,7 +247,7 @@ def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[Pl
         if not isinstance(location, str):
             continue
         points = (mesh.p[:, mesh.t].mean(axis=1) if location == "cells" else mesh.p).T
-        found[first] = place = found.get(first, Place(first, points))
+        found[first] = place = found.get(first, FieldPlaces(first, points))
         if _knows_cells(form):
             known = np.full(len(points), np.nan)
             known[coefficients_of(form)[0]] = form.known

@@ -17,8 +17,12 @@ class EquationFamily(Joined):
     arrays (K, ...).
     """
 
-    coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
+
+    @property
+    def coefficients_name(self) -> str:
+        """As of the equation."""
+        return self.equation.coefficients_name
 
     @property
     def num_coefficients(self) -> int:

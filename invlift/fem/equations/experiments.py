@@ -29,9 +29,10 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FLUXES, Weights
 from invlift.fem.readings.locate import Observation
-from invlift.fem.readings.sensors import Sensors, joined, sensors_from_arrays
-from invlift.models.base import ForwardModel, first_of_same
+from invlift.fem.readings.sensors import joined, sensors_from_arrays
+from invlift.models.base import first_of_same
 from invlift.models.joined import Joined
+from invlift.models.on_mesh import OnMesh
 from invlift.programs.compilation import Program
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
@@ -68,26 +69,20 @@ class Experiments(Joined):
         Where the readings of each equation are among all d.
     solutions : tuple of str
         Names of all solutions.
-    further : dict of str to Distribution
-        Of the coefficients behind those of the field.
-    boundary_flux : callable or None
-        What flows through boundary groups: see :func:`boundary_flux`.
-    sensors : Sensors or None
-        Those that are read.
-    refined : callable or None
-        See :class:`~invlift.models.base.ForwardModel`.
+    on_mesh : OnMesh
     """
 
     equations: tuple[LinearEquation, ...]
     places: tuple[jax.Array, ...]
     solutions: tuple[str, ...] = static()
-    further: Mapping[str, Distribution] | None = aside()
-    boundary_flux: Callable | None = aside()
-    sensors: Sensors | None = aside()
-    refined: Callable[[int], ForwardModel] | None = aside()
+    on_mesh: OnMesh = aside(OnMesh())
 
-    coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
+
+    @property
+    def coefficients_name(self) -> str:
+        """As of the equations."""
+        return self.equations[0].coefficients_name
 
     @property
     def num_coefficients(self) -> int:
@@ -109,7 +104,8 @@ class Experiments(Joined):
         pairs = zip(self.equations, new, strict=True)
         equations = [each.of_readings(np.flatnonzero(own >= 0)) for each, own in pairs]
         places = [sparse.as_index(own[own >= 0]) for own in new]
-        return replace(self, equations=tuple(equations), places=tuple(places), sensors=None)
+        known = self.on_mesh._replace(sensors=None)
+        return replace(self, equations=tuple(equations), places=tuple(places), on_mesh=known)
 
     @property
     def _models(self):
@@ -160,7 +156,7 @@ def assemble_experiments(
     Returns
     -------
     LinearEquation, Experiments or OnFinerMesh
-        The readings of one experiment after those of the other.  Its ``further`` are
+        The readings of one experiment after those of the other.  Its ``on_mesh.further`` are
         distributions, by name, of what the coefficients hold beside the field.
 
     Raises
@@ -208,19 +204,19 @@ def assemble_experiments(
             )
         own = [np.arange(ends[k] - sizes[k], ends[k]) for k in group]
         places.append(sparse.as_index(np.concatenate(own)))
-    of_all = {
-        "further": unknowns,
-        "boundary_flux": partial(
+    of_all = equations[0].on_mesh._replace(
+        further=unknowns,
+        boundary_flux=partial(
             boundary_flux, mesh, experiments, shared=shared, known=known, location=location
         ),
-        "sensors": joined({each.name: each.observation.sensors for each in experiments}),
-    }
+        sensors=joined({each.name: each.observation.sensors for each in experiments}),
+    )
     solutions = tuple(name for each in equations for name in each.solutions)
     if len(equations) == 1:
-        model = replace(equations[0], **of_all)
+        model = replace(equations[0], on_mesh=of_all)
     else:
         model = Experiments(
-            equations=tuple(equations), places=tuple(places), solutions=solutions, **of_all
+            equations=tuple(equations), places=tuple(places), solutions=solutions, on_mesh=of_all
         )
     again = partial(_on_refinement, experiments, shared or {}, known=known, location=location)
     return refinable(model, mesh, location, again, refine_solution)
@@ -301,7 +297,7 @@ def boundary_flux(
             return np.asarray(_first_readings(model, coefficients))
         return np.asarray(_first_readings_of(model, coefficients, solutions))
 
-    return tuple(model.further), model.solutions[0], flux_of
+    return tuple(model.on_mesh.further), model.solutions[0], flux_of
 
 
 @partial(Program, effort="some")

@@ -169,6 +169,7 @@ def field_equation(
         inputs=inputs,
         reactions=csr_array(shares),
         num_coefficients=num_coefficients,
+        name=FIELD,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,10 +15,9 @@ from invlift.errors import InputError, is_integer
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement, refined
-from invlift.fem.readings.sensors import Sensors
-from invlift.models.base import AroundModel, ForwardModel, Place
+from invlift.models.base import AroundModel, ForwardModel
+from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import PyTree, aside, static
-from invlift.unknowns.distributions import Distribution
 
 #: How often edges may be halved for the solution: cells become 64 in the plane and 512 in space.
 MAX_TIMES = 3
@@ -57,29 +56,15 @@ class OnFinerMesh(AroundModel):
         Its entries.
     num_nodes : int
         Nodes of the given mesh, the first of the refined one.
-    further : dict of str to Distribution, or None
-        As of the model on the given mesh; so are ``fields``, and ``sensors``.
-    boundary_flux : callable or None
-        See :func:`invlift.fem.equations.experiments.boundary_flux`; of the equation on the
-        refined mesh.
-    refined : callable or None
-        See :class:`~invlift.models.base.ForwardModel`.
+    on_mesh : OnMesh
+        As of the model on the given mesh; ``boundary_flux`` is of the equation on the refined one.
     """
 
     model: ForwardModel
     pattern: sparse.Pattern
     weights: jax.Array
     num_nodes: int = static()
-    further: Mapping[str, Distribution] | None = aside()
-    boundary_flux: Callable | None = aside()
-    sensors: Sensors | None = aside()
-    fields: tuple[Place, ...] | None = aside()
-    refined: Callable[[int], ForwardModel] | None = aside()
-
-    @property
-    def is_linear(self) -> bool | None:
-        """As of the model."""
-        return self.model.is_linear
+    on_mesh: OnMesh = aside(OnMesh())
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,)."""
@@ -145,7 +130,8 @@ class OnFinerMesh(AroundModel):
 
     def of_readings(self, rows: np.ndarray) -> OnFinerMesh:
         """As of the model."""
-        return replace(self, model=self.model.of_readings(rows), sensors=None)
+        known = self.on_mesh._replace(sensors=None)
+        return replace(self, model=self.model.of_readings(rows), on_mesh=known)
 
     def _finer(self, coefficients):
         """Coefficients on the refined mesh, (N_fine,)."""
@@ -164,7 +150,7 @@ def refinable(
     assemble: Callable[[Refinement], ForwardModel],
     times: int = 0,
 ) -> ForwardModel:
-    """The same model, told by ``refined`` how it is with its equation on a refined mesh.
+    """The same model, told by ``on_mesh.refined`` how it is with its equation on a refined mesh.
 
     Parameters
     ----------
@@ -189,7 +175,7 @@ def refinable(
             "refine_solution", expected, f"{times!r}", "say how often edges are halved"
         )
     again = partial(_on_finer_mesh, model, mesh, location, assemble)
-    return again(times) if times else replace(model, refined=again)
+    return again(times) if times else replace(model, on_mesh=model.on_mesh._replace(refined=again))
 
 
 def _on_finer_mesh(model, mesh, location, assemble, times: int = 1) -> OnFinerMesh:
@@ -201,17 +187,17 @@ def _on_finer_mesh(model, mesh, location, assemble, times: int = 1) -> OnFinerMe
     pattern, entries = sparse.pattern(matrix.row, matrix.col, *matrix.shape)
     weights = np.zeros(matrix.nnz)
     weights[entries] = matrix.data
-    flux = finer.boundary_flux
+    flux = finer.on_mesh.boundary_flux
+    known = model.on_mesh._replace(
+        boundary_flux=None if flux is None else partial(_boundary_flux, flux, of_field),
+        refined=lambda more=1: _on_finer_mesh(model, mesh, location, assemble, times + more),
+    )
     return OnFinerMesh(
         model=finer,
         pattern=pattern,
         weights=jax.device_put(weights),
         num_nodes=mesh.num_nodes,
-        further=getattr(model, "further", None),
-        boundary_flux=None if flux is None else partial(_boundary_flux, flux, of_field),
-        sensors=model.sensors,
-        fields=model.fields,
-        refined=lambda more=1: _on_finer_mesh(model, mesh, location, assemble, times + more),
+        on_mesh=known,
     )
 
 

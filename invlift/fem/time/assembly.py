@@ -187,10 +187,12 @@ def assemble_transient(
         shifted=ShiftedEquations(equation, jax.device_put(shifts)),
         weights=jax.device_put(weights),
         solutions=tuple(names),
-        further=unknowns,
-        sensors=joined({each.name: each.observation.sensors for each in experiments}),
+        on_mesh=equation.on_mesh._replace(
+            further=unknowns,
+            sensors=joined({each.name: each.observation.sensors for each in experiments}),
+        ),
         error=error,
-    )  # fmt: skip
+    )
     return Combinations(model, jax.device_put(matrix))
 
 

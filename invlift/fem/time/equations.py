@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import jax
@@ -10,10 +9,9 @@ import jax.numpy as jnp
 
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_family import EquationFamily
-from invlift.fem.readings.sensors import Sensors
 from invlift.models.joined import Joined
+from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import aside, static
-from invlift.unknowns.distributions import Distribution
 
 
 class ShiftedEquations(EquationFamily):
@@ -74,10 +72,8 @@ class SteadyAndShifted(Joined):
         Of the solutions with shifts in that of each experiment at each time at which it is kept.
     solutions : tuple of X T str
         What the latter are called.
-    further : dict of str to Distribution or Prior, or None
-        Of the coefficients behind those of the field.
-    sensors : Sensors or None
-        Those that are read.
+    on_mesh : OnMesh
+        Its fields are those of the equation with the storage, which may be one more.
     error : float or None
         Worst error of the response of any mode, relative to it.
     """
@@ -86,17 +82,15 @@ class SteadyAndShifted(Joined):
     shifted: ShiftedEquations
     weights: jax.Array
     solutions: tuple[str, ...] = static()
-    further: Mapping[str, Distribution] | None = aside()
-    sensors: Sensors | None = aside()
+    on_mesh: OnMesh = aside(OnMesh())
     error: float | None = aside()
 
-    coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
 
     @property
-    def fields(self) -> tuple:
-        """Of the equation with the storage, which may be one more."""
-        return self.shifted.equation.fields
+    def coefficients_name(self) -> str:
+        """As of the steady equation."""
+        return self.steady.coefficients_name
 
     @property
     def _models(self):
