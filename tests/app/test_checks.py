@@ -11,7 +11,13 @@ from problem_files import write_problem
 from structured import box_mesh
 
 from invlift.app.checks import Finding, Report, check_problem
-from invlift.app.checks.derivatives import check_derivatives, evaluate, slope_finding, taylor_slope
+from invlift.app.checks.derivatives import (
+    TAYLOR_STEPS,
+    check_derivatives,
+    evaluate,
+    slope_finding,
+    taylor_slope,
+)
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
 from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import check_dependence, check_fit, check_method, check_sensitivity
@@ -136,6 +142,15 @@ def test_taylor_slope_tells_right_from_wrong():
         )
         assert low < slope < high
         assert 0 < remainder < 1
+
+
+def test_taylor_slope_leaves_out_what_a_solver_rounds():
+    """Of a cubic remainder that ends in noise; noise from the beginning is no right derivative."""
+    noise = {h: 1e-11 * (-1.0) ** k for k, h in enumerate(TAYLOR_STEPS)}
+    slope, _ = taylor_slope(lambda h: np.array([1.0 + 1e-6 * h**3 + noise[h]]), lambda h: 1.0)
+    assert abs(slope - 3.0) < 0.1
+    slope, _ = taylor_slope(lambda h: np.array([1.0 + 1e8 * noise[h]]), lambda h: 1.0)
+    assert slope < 0.5
 
 
 def test_taylor_slope_of_a_linear_function_is_round_off():

@@ -95,7 +95,8 @@ def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]
         [np.linalg.norm(v - np.asarray(linear_fn(h))) for v, h in zip(values, steps, strict=True)]
     )
     size = max(*map(np.linalg.norm, values), 1e-300)  # where f is 0 at x, of what it is made of
-    usable = remainders > 1e-11 * size
+    # A right derivative may reach the round-off of the solver, which is near the smallest.
+    usable = remainders > np.clip(10.0 * remainders.min(), 1e-11 * size, 1e-9 * size)
     slopes = np.diff(np.log(remainders[usable])) / np.diff(np.log(steps[usable]))
     slope = float(np.median(slopes)) if slopes.size else float("nan")
     return slope, float(remainders.max() / size)
