@@ -42,7 +42,7 @@ FAULTS = (
     Fault("fem", "conduction in space loses its third direction", "fem/equations/forms.py",
           'jdq...,q...->ijq...", element.gradient,',
           'jdq...,q...->ijq...", element.gradient[:, :2],',
-          "fem/test_equation.py fem/test_readings.py"),
+          "contracts/test_field_contract.py fem/test_equation.py"),
     Fault("fem", "held values of the last element are forgotten", "fem/equations/form_assembly.py",
           'np.flatnonzero(held[part["dofs"]].any(axis=0))',
           'np.flatnonzero(held[part["dofs"]].any(axis=0))[:-1]', "fem/test_poisson.py"),

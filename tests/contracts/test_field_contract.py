@@ -241,7 +241,7 @@ def test_conditions_and_readings(dim, location, turn):
     observation = locate(mesh, sensors, offsets=offsets)
     model = assemble_poisson(mesh, observation, known=known, location=location, **conditions)
     unknown = content.unknown | {"offset_loggers": 0.7} if offsets else content.unknown
-    further = getattr(model, "further", None) or {}
+    further = model.on_mesh.further
     assert set(further) == set(unknown)
     found = np.asarray(read(model, np.append(phi, [unknown[name] for name in further])))
     expected = plain_readings(mesh, rows, phi, location, known, content.numbers)
