@@ -31,4 +31,4 @@ def __getattr__(name: str):
 
 
 # What stands above problems is handed down to them, so that no module imports one above it.
-ProblemBase.posterior_of = staticmethod(lambda *parts: _find("posterior_of")(*parts))
+ProblemBase.posterior_of = staticmethod(lambda *run, **asked: _find("posterior_of")(*run, **asked))

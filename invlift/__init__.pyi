@@ -3,7 +3,6 @@
 __version__: str
 
 from .app.checks import check_problem as check_problem
-from .app.field_problem import FieldProblem as FieldProblem
 from .app.problem.build import build_problem as build_problem
 from .app.problem.numpyro_model import from_numpyro as from_numpyro
 from .app.problem.problem_file import read_problem as read_problem

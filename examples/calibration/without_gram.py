@@ -85,7 +85,7 @@ def run(folder: str, kernel: Kernel, num_simulations: int) -> Calibration:
     """The simulations of one kernel: those kept, and those that are missing."""
     spec = invlift.read_problem(HERE / "problem.toml")
     field = build_problem(spec, needs_values=False)
-    problem = replace(field.problem, noise=build_noise(spec, field.sensors))
+    problem = replace(field, noise=build_noise(spec, field.sensors))
     settings, directory = spec.sampler, DATA / folder
 
     def tell(simulation, num_done):

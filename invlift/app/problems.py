@@ -13,7 +13,6 @@ from types import ModuleType
 
 from pydantic import PrivateAttr
 
-from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.problem.build import build_noise, build_problem
 from invlift.app.problem.problem_file import ProblemSpec, RunOptions, read_problem
 from invlift.app.problem.run_tables import OutputTable, SamplerTable
@@ -21,8 +20,11 @@ from invlift.errors import InputError, printable
 from invlift.files.input_files import read_text
 from invlift.files.tables import Table
 from invlift.noise import Noise
+from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
 
+#: What commands and the functions behind them take.
+AnyProblem = InverseProblem | ManifoldProblem
 #: What the problem is called in the file, if nothing is said.
 NAME = "problem"
 
@@ -54,11 +56,19 @@ def build(spec: ProblemSpec | PythonSpec, *, needs_values: bool = True) -> AnyPr
     return build_problem(spec, needs_values=needs_values)
 
 
-def noise_of(spec: ProblemSpec | PythonSpec, problem: FieldProblem | InverseProblem) -> Noise:
+def noise_of(spec: ProblemSpec | PythonSpec, problem: InverseProblem) -> Noise:
     """The noise of a problem, also of one that was built without readings."""
     if isinstance(spec, PythonSpec):
-        return plain(problem).noise
+        return problem.noise
     return build_noise(spec, problem.sensors)
+
+
+def with_readings(problem: AnyProblem, where: str, command: str) -> InverseProblem:
+    """The problem, for a command about readings; an InputError of a density on a manifold."""
+    if not problem.has_readings:
+        remedy = f"{command} is for problems with readings; check, run and report take any"
+        raise InputError(where, "a problem with readings", "a density on a manifold", remedy)
+    return problem
 
 
 def read_python_problem(text: str) -> PythonSpec:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +58,7 @@ class InverseProblem(ProblemBase, Module):
     observed: jax.Array
     units: Mapping[str, str] | None = aside()
 
+    has_readings: ClassVar[bool] = True
     #: Whether there are readings that are not lifted, with the density :meth:`log_factor`.
     has_factor: ClassVar[bool] = False
     # What the targets of a problem differ in, a setting each.  Not annotated: no fields.
@@ -65,6 +66,19 @@ class InverseProblem(ProblemBase, Module):
     structure = None
     #: Numbers of the unknowns in the order of positions; empty: as they are.
     order = ()
+
+    @property
+    def mesh(self) -> Any:
+        """Where its field lives, or the first of several; None without a field."""
+        prior = self.prior
+        parts = prior.parts.values() if isinstance(prior, NamedPrior) else [prior]
+        meshes = (getattr(part, "mesh", None) for part in parts)
+        return next((mesh for mesh in meshes if mesh is not None), None)
+
+    @property
+    def sensors(self) -> Any:
+        """Those in use, d of them, where the model knows them; else None."""
+        return self.model.on_mesh.sensors
 
     @property
     def whole(self) -> InverseProblem:
@@ -243,8 +257,9 @@ class InverseProblem(ProblemBase, Module):
         return NoiseGivenDraws(self.noise, np.asarray(self.observed))
 
     def lines(self) -> list[tuple[str, str]]:
-        """As :meth:`ProblemBase.lines`: model, prior or unknowns, noise, readings."""
-        return lines_of(self.model, self.prior, self.noise, self.observed)
+        """As :meth:`ProblemBase.lines`: mesh, model, prior or unknowns, noise, readings."""
+        mesh = [] if self.mesh is None else [("mesh", self.mesh.size)]
+        return [*mesh, *lines_of(self.model, self.prior, self.noise, self.observed)]
 
 
 _predicted = program(InverseProblem.predict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, ClassVar
 
@@ -18,18 +18,24 @@ class ProblemBase:
     """
 
     posterior_of: ClassVar[Callable]
+    #: Whether there are readings, and where fields and sensors are; what a subclass does not know.
+    has_readings: ClassVar[bool] = False
+    mesh = None
+    sensors = None
 
     def lines(self) -> list[tuple[str, str]]:
         """What each part is called and what it is, in the order of reading."""
         raise NotImplementedError
 
-    def posterior(self, run: Any) -> Any:
+    def posterior(self, run: Any, *, exceedance: Sequence[float] = ()) -> Any:
         """The posterior that the draws of a run are of.
 
         Parameters
         ----------
         run : Run
             As :func:`invlift.sample` returns it, of this problem.
+        exceedance : sequence of float
+            Values of the conductivity, in its unit: the probability of being above each is a field.
 
         Returns
         -------
@@ -39,9 +45,9 @@ class ProblemBase:
         Raises
         ------
         InputError
-            If the run has no draws, or not those of this problem.
+            If the run has no draws, or not those of this problem, or a value is not positive.
         """
-        return type(self).posterior_of(self, run)
+        return type(self).posterior_of(self, run, exceedance=exceedance)
 
     def __str__(self) -> str:
         """Return what the problem is made of, a line for each part."""

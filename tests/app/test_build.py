@@ -48,11 +48,11 @@ def test_an_example_is_put_together():
     spec = read_problem(EXAMPLES / "disc" / "problem.toml")
     field = build_problem(spec)
     assert field.mesh.dim == 2
-    assert field.problem.prior.num_white == 469
-    assert isinstance(law_of(field.problem.noise.scale), Lognormal)
+    assert field.prior.num_white == 469
+    assert isinstance(law_of(field.noise.scale), Lognormal)
     num_rows = len(spec.observations.file.read_text().splitlines()) - 1
-    assert field.problem.num_observations == len(field.sensors.values) == num_rows
-    np.testing.assert_array_equal(field.problem.observed, field.sensors.values)
+    assert field.num_observations == len(field.sensors.values) == num_rows
+    np.testing.assert_array_equal(field.observed, field.sensors.values)
 
 
 NOISES = {
@@ -69,7 +69,7 @@ NOISES = {
 @pytest.mark.parametrize("name", NOISES)
 def test_noise_of_every_kind(tmp_path, name):
     changes, kind, expected = NOISES[name]
-    problem = build(tmp_path, changes).problem
+    problem = build(tmp_path, changes)
     assert isinstance(law_of(problem.noise.scale), kind)
     zeta = np.full(problem.noise.num_parameters, 0.7)
     sigma = jax.jit(problem.noise.sigma)(zeta)
@@ -104,14 +104,14 @@ def test_layers_and_inclusions(tmp_path):
     """In each half are twelve of the 16 nodes, of which two rows are on both sides."""
     content = {"kind": "layers", "layer": {"low": LAYER, "high": LAYER | {"mean": "ramp"}}}
     del content["layer"]["high"]["median"]
-    problem = build(tmp_path, {"prior": content}).problem
+    problem = build(tmp_path, {"prior": content})
     assert problem.prior.num_white > 16
     zero = np.zeros(problem.prior.num_white)
     mesh = problem.prior.mesh
     ramp = mesh.point_fields["ramp"][mesh.cells].mean(axis=1)
     is_high = np.isin(np.arange(mesh.num_cells), mesh.cells_of("high"))
     np.testing.assert_allclose(field_of(problem.prior, zero), np.where(is_high, ramp, 0.0))
-    problem = build(tmp_path, {"prior": INCLUSIONS}).problem
+    problem = build(tmp_path, {"prior": INCLUSIONS})
     white = np.random.default_rng(1).standard_normal(problem.prior.num_white)
     field = field_of(problem.prior, white)
     assert 0.0 <= field.min() < field.max() <= np.log(9.0)
@@ -136,7 +136,7 @@ def test_errors_of_layers_and_inclusions_name_their_key(tmp_path, where, changes
 @pytest.mark.parametrize("name", PRIORS)
 def test_priors_of_every_kind(tmp_path, name):
     changes, kind, num_white, mean = PRIORS[name]
-    problem = build(tmp_path, changes).problem
+    problem = build(tmp_path, changes)
     assert isinstance(problem.prior, kind or IndependentPrior)
     assert problem.prior.num_white == num_white
     np.testing.assert_array_equal(problem.prior.mean, np.full(problem.prior.mean.shape, mean))
@@ -171,7 +171,7 @@ def test_kinds_that_a_user_registers_are_built(tmp_path, monkeypatch):
         noise = {"kind": "loud", "factor": 3.0}
         return {"prior": {"kind": "flat", "level": level}, "noise": noise}
 
-    problem = build(tmp_path, changes(2.0)).problem
+    problem = build(tmp_path, changes(2.0))
     np.testing.assert_array_equal(problem.prior.mean, np.full(18, 2.0))
     np.testing.assert_allclose(problem.noise.sigma(jnp.zeros(0)), [0.3, 0.6, 0.3])
     with pytest.raises(InputError, match=r"problem.toml, \[prior\] level: expected a level below"):
@@ -186,7 +186,7 @@ def test_boundary_conditions_of_every_kind_reach_the_forward_map(tmp_path):
     x = np.array([0.3, 0.6, 0.8])
 
     def value(name, changes):
-        problem = build(tmp_path / name, changes).problem
+        problem = build(tmp_path / name, changes)
         return np.asarray(readings(problem.model, np.full(16, np.log(2.0))))
 
     flux = value("neumann", linear | {"pde.neumann": {"right": 3.0}})
@@ -213,8 +213,8 @@ def test_sources_of_every_kind_reach_the_forward_map(tmp_path, source, equal):
         np.testing.assert_array_equal(settings["source"], 1.0 + mesh.points[:, 0])
     else:
         assert settings["source"] == source
-    value = readings(build_problem(spec).problem.model, np.zeros(16))
-    constant = build(tmp_path / "constant", {"pde.source": 2.0}).problem.model
+    value = readings(build_problem(spec).model, np.zeros(16))
+    constant = build(tmp_path / "constant", {"pde.source": 2.0}).model
     same = np.allclose(value, readings(constant, np.zeros(16)), rtol=1e-12)
     assert same == (equal is not None)
 
@@ -223,12 +223,12 @@ def test_sensors_outside_are_dropped_or_moved(tmp_path):
     table = "x,y,value\n0.3,0.4,2.0\n1.2,0.5,3.0\n0.6,0.7,4.0\n"
     drop = build(tmp_path / "drop", {"observations.outside": "drop"}, sensors=table)
     assert drop.sensors.values.tolist() == [2.0, 4.0]
-    assert drop.problem.observed.tolist() == [2.0, 4.0]
+    assert drop.observed.tolist() == [2.0, 4.0]
     assert drop.sensors.outside == "1 outside the mesh by up to 0.2, left out"
-    assert names_of_readings(drop.problem) == ["row 2", "row 4"]
+    assert names_of_readings(drop) == ["row 2", "row 4"]
     moved = build(tmp_path / "moved", {"observations.outside": "project"}, sensors=table)
-    assert moved.problem.num_observations == 3
-    assert names_of_readings(moved.problem) is None  # numbered, as all are there
+    assert moved.num_observations == 3
+    assert names_of_readings(moved) is None  # numbered, as all are there
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_what_does_not_fit_the_files_blames_the_key(tmp_path, changes, match):
 def test_simulated_readings_that_are_not_finite_are_refused(tmp_path):
     field = build(tmp_path, {"prior": {"kind": "independent", "std": 0.5}})
     wide = independent_prior(field.mesh, std=5000.0)
-    field = replace(field, problem=replace(field.problem, prior=wide))
+    field = replace(field, prior=wide)
     with pytest.raises(InputError, match=r"simulated readings: expected finite"):
         simulate_readings(field, known_noise(1.0), seed=1)
 
@@ -264,7 +264,7 @@ def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path):
     table = "x,y,value,sigma,depth\n0.3,0.4,2.1,0.1,low\n0.6,0.7,2.9,0.2,\n0.8,0.2,3.1,0.1,2 m\n"
     field = build(tmp_path, prior, sensors=table)
     run = sample(field, "pcn", chains=2, warmup=5, draws=5)
-    posterior = field.problem.posterior(run)
+    posterior = field.posterior(run)
     posterior.write(tmp_path / "out")
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["compile_seconds"] == run.compile_seconds > 0.0
@@ -275,8 +275,8 @@ def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path):
     assert posterior.to_arviz()["posterior"]["log_conductivity"].dims == ("chain", "draw", "cell")
     assert posterior.fields()["log_conductivity_mean"].shape == (field.mesh.num_cells,)
     np.testing.assert_allclose(
-        posterior.fields()["log_conductivity_prior_sd"], field.problem.prior.pointwise_std()
+        posterior.fields()["log_conductivity_prior_sd"], field.prior.pointwise_std()
     )
     draws = np.concatenate(posterior.draws("log_conductivity"))
     predicted = np.concatenate(posterior.draws("predicted"))
-    np.testing.assert_allclose(predicted[3], readings(field.problem.model, draws[3]), rtol=1e-9)
+    np.testing.assert_allclose(predicted[3], readings(field.model, draws[3]), rtol=1e-9)

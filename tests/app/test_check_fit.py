@@ -67,7 +67,7 @@ def test_misfit_is_judged_by_groups_too(tmp_path):
     groups = np.repeat(["new", "old"], [4, 36])
     rows = [f"{row},{group}" for row, group in zip(rows, groups, strict=True)]
     text = "\n".join([f"{header},group", *rows, ""])
-    problem = build(write_problem(tmp_path, HELD, sensors=text)).problem
+    problem = build(write_problem(tmp_path, HELD, sensors=text))
     for size, level in ((3.0, "note"), (1.0, "ok")):
         eta = np.where(groups == "new", size, 0.0)
         fit = Fit(np.full(40, 105.0), eta, *np.full((2, 40), 0.1), np.zeros(1))

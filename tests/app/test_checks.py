@@ -191,7 +191,7 @@ def asked_for(field, **nominal):
     prior = replace(
         field.prior, nominal=tuple(each._replace(**nominal) for each in field.prior.nominal)
     )
-    return replace(field, problem=replace(field.problem, prior=prior))
+    return replace(field, prior=prior)
 
 
 def test_sensors_outside_are_noted(tmp_path):
@@ -275,7 +275,7 @@ def test_meshes_that_are_not_joined_are_noted():
 )
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
     spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
-    lifted = LiftedPosterior(build_problem(spec).problem)
+    lifted = LiftedPosterior(build_problem(spec))
     found = check_sensitivity(lifted.problem, find_start(ConstrainedHMC(), lifted, 1, 0))
     assert found.level == level, found
     assert words in found.detail

@@ -171,8 +171,8 @@ def test_simulate_writes_what_run_reads_and_the_truth_behind_it(tmp_path, capsys
     # the table takes the place of the positions
     path = write_problem(tmp_path, sensors=first.decode())
     field = build_problem(read_problem(path))
-    np.testing.assert_array_equal(field.problem.observed, table.values)
-    found = readings(field.problem.model, np.asarray(grid["log_conductivity"]))
+    np.testing.assert_array_equal(field.observed, table.values)
+    found = readings(field.model, np.asarray(grid["log_conductivity"]))
     np.testing.assert_allclose(found, table.values, rtol=0, atol=6e-6)
 
 

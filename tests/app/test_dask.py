@@ -25,7 +25,7 @@ RUN = {"kernel": "pcn", "chains": 2, "warmup": 30, "draws": 60, "seed": 4}
 
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory):
-    return build_problem(read_problem(write_problem(tmp_path_factory.mktemp("dask")))).problem
+    return build_problem(read_problem(write_problem(tmp_path_factory.mktemp("dask"))))
 
 
 @pytest.fixture(scope="module")

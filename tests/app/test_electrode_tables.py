@@ -47,7 +47,7 @@ def write(folder, changes=None, sensors=SENSORS, mesh=None):
 
 def test_readings_stand_by_their_injections(tmp_path):
     field = build(write(tmp_path))
-    model = field.problem.model
+    model = field.model
     assert field.sensors.labels.tolist() == ["p", "r", "t", "s", "q"]
     assert field.sensors.electrode_groups == tuple(GROUPS)
     assert model.num_loads == 3
@@ -71,10 +71,10 @@ def test_positions_give_the_groups(tmp_path):
     by_name = build(write(tmp_path / "b", groups, UNIFIED))
     assert by_place.sensors.electrode_groups[0] == "electrode_1"
     phi = np.linspace(-1.0, 1.0, 16)
-    found = readings(by_place.problem.model, phi)
-    np.testing.assert_allclose(found, readings(by_name.problem.model, phi), rtol=1e-12)
-    np.testing.assert_allclose(by_place.problem.noise.scale.known, 0.05 * np.abs([0.1, 2.1, 0.4]))
-    assert by_place.problem.num_unknowns == 16
+    found = readings(by_place.model, phi)
+    np.testing.assert_allclose(found, readings(by_name.model, phi), rtol=1e-12)
+    np.testing.assert_allclose(by_place.noise.scale.known, 0.05 * np.abs([0.1, 2.1, 0.4]))
+    assert by_place.num_unknowns == 16
 
 
 def test_known_impedances_that_differ(tmp_path):
@@ -83,8 +83,8 @@ def test_known_impedances_that_differ(tmp_path):
     spec, field = read_problem(path), build(path)
     unknown = build(write(tmp_path / "unknown"))
     phi = np.linspace(-1.0, 1.0, 16)
-    found = readings(field.problem.model, phi)
-    expected = readings(unknown.problem.model, np.append(phi, known))
+    found = readings(field.model, phi)
+    expected = readings(unknown.model, np.append(phi, known))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     path.write_text(spec.to_toml())
     assert read_problem(path).electrodes.impedance == known
@@ -98,7 +98,7 @@ def on_line(folder, table=LINE):
 def test_points_on_a_line(tmp_path):
     """Of apparent resistivities, some with electrodes far away; two are reciprocal."""
     field = build(on_line(tmp_path))
-    sensors, model = field.sensors, field.problem.model
+    sensors, model = field.sensors, field.model
     unit = np.vstack([np.zeros(4), np.eye(4)])
     phi = np.linspace(-1.0, 1.0, 16)
     found = np.asarray(readings(model, phi))
@@ -122,20 +122,18 @@ def test_many_readings_of_points(tmp_path):
     rows = LINE.splitlines()[7:]
     many = LINE.replace("5# readings", "20# readings") + "\n".join(rows * 3) + "\n"
     whole = build(on_line(tmp_path / "many", many))
-    assert type(whole.problem.model).__name__ == "Combinations"
-    assert np.linalg.matrix_rank(whole.problem.model.matrix) == 4
+    assert type(whole.model).__name__ == "Combinations"
+    assert np.linalg.matrix_rank(whole.model.matrix) == 4
     phi = np.linspace(-1.0, 1.0, 16)
-    found = dict(
-        zip(map(str, few.sensors.electrodes), readings(few.problem.model, phi), strict=True)
-    )
-    again = readings(whole.problem.model, phi)
+    found = dict(zip(map(str, few.sensors.electrodes), readings(few.model, phi), strict=True))
+    again = readings(whole.model, phi)
     for row, value in zip(map(str, whole.sensors.electrodes), again, strict=True):
         np.testing.assert_allclose(value, found[row], rtol=1e-9)
 
 
 def test_ground_that_ends_too_near_is_a_doubt(tmp_path, monkeypatch):
     """It is a square with the line on its top; no doubt from where its error is allowed."""
-    problem = build(on_line(tmp_path)).problem
+    problem = build(on_line(tmp_path))
     ((found, advice),) = electrodes.electrode_doubts(problem)
     assert advice == electrodes.REMEDY
     worst = float(found.split(" up to ")[1].split(" % wrong")[0])
@@ -273,8 +271,8 @@ def test_numbers_are_those_of_the_electrodes_also_where_groups_are_called_by_num
             with pytest.raises(InputError, match=remark):
                 build(path)
         else:
-            by_number = build(path).problem.model
-    by_name = build(write(tmp_path / "names", {}, table, mesh)).problem.model
+            by_number = build(path).model
+    by_name = build(write(tmp_path / "names", {}, table, mesh)).model
     found, expected = (readings(model, np.full(13, 0.1)) for model in (by_number, by_name))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -288,7 +286,7 @@ def test_an_equation_is_needed(tmp_path):
 def test_a_run_has_no_places_to_suggest(tmp_path):
     paths = write(tmp_path / "electrodes"), write_problem(tmp_path / "field")
     posterior, other = (
-        field.posterior(run_from_prior(field.problem)) for field in (build(path) for path in paths)
+        field.posterior(run_from_prior(field)) for field in (build(path) for path in paths)
     )
     with pytest.raises(InputError, match="potential inside is not kept") as caught:
         posterior.next_sensors(1)
@@ -307,6 +305,6 @@ def test_three_dimensions_and_cells(tmp_path):
     }
     table = "a,b,m,n,value\n1,2,1,2,1.1\n2,1,left,right,-1.3\n"
     field = build(write(tmp_path, changes, table, mesh))
-    found = readings(field.problem.model, np.full(mesh.num_cells, np.log(2.0)))
+    found = readings(field.model, np.full(mesh.num_cells, np.log(2.0)))
     np.testing.assert_allclose(found, [0.7, -0.7], rtol=1e-12)
-    assert np.linalg.matrix_rank(field.problem.model.matrix) == 1
+    assert np.linalg.matrix_rank(field.model.matrix) == 1

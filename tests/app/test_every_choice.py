@@ -222,4 +222,4 @@ def write_choice(folder, content):
 def test_choices_that_go_together_are_one_program(place, tmp_path):
     """What a chain would run is made, and not compiled; contracts are about what it computes."""
     path = write_choice(tmp_path, CHOICES[place])
-    trace_a_step(build(path).problem, read_problem(path).sampler.kernel())
+    trace_a_step(build(path), read_problem(path).sampler.kernel())

@@ -47,7 +47,7 @@ RUN = ("body3d/problem.toml", "pumping_tests/problem.toml", "electrodes/tank.tom
 def test_example_is_built(file):
     spec = read_problem(EXAMPLES / file)
     field = build_problem(spec, needs_values="calibration" not in file)
-    trace_a_step(field.problem, spec.sampler.kernel())
+    trace_a_step(field, spec.sampler.kernel())
 
 
 @pytest.mark.slow

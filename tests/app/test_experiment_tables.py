@@ -36,8 +36,8 @@ def write(folder, changes=None):
 
 def test_each_experiment_has_its_rows_and_the_keys_that_it_does_not_change(tmp_path):
     field = build_problem(write(tmp_path))
-    assert isinstance(field.problem.model, LinearEquation)  # one matrix
-    assert field.problem.model.solutions == ("solution_heated", "solution_pushed")
+    assert isinstance(field.model, LinearEquation)  # one matrix
+    assert field.model.solutions == ("solution_heated", "solution_pushed")
     assert field.sensors.labels.tolist() == ["a", "c", "b", "d"]
     alone = {"source": 5.0, "dirichlet": {"left": 0.0}}
     pushed = {"source": 0.0, "neumann": {"right": 1.0}, "point_source": [WELL]}
@@ -48,21 +48,19 @@ def test_each_experiment_has_its_rows_and_the_keys_that_it_does_not_change(tmp_p
         changes = {"pde": alone | pde}
         sensors = "x,y,value,experiment,name\n" + "\n".join(rows) + "\n"
         path = write_problem(tmp_path / name, changes, sensors=sensors)
-        expected.append(readings(build_problem(read_problem(path)).problem.model, phi))
-    np.testing.assert_allclose(
-        readings(field.problem.model, phi), np.concatenate(expected), rtol=1e-12
-    )
+        expected.append(readings(build_problem(read_problem(path)).model, phi))
+    np.testing.assert_allclose(readings(field.model, phi), np.concatenate(expected), rtol=1e-12)
 
 
 def test_experiments_that_hold_other_boundaries_have_other_matrices(tmp_path):
     field = build_problem(write(tmp_path, {"experiment.pushed.dirichlet": {"bottom": 1.0}}))
-    assert isinstance(field.problem.model, Experiments)
+    assert isinstance(field.model, Experiments)
 
 
 def test_fluxes_are_those_of_an_experiment(tmp_path):
     apart = {"experiment.pushed.robin": {"top": {"coefficient": 1e-9}}}  # a matrix of its own
     for changes, name, expected in (({}, "heated", -5.0), (apart, "pushed", -0.7)):
-        model = build_problem(write(tmp_path, changes)).problem.model
+        model = build_problem(write(tmp_path, changes)).model
         phi = np.zeros((1, 16))
         _, solution, flux_of = model.on_mesh.boundary_flux("left", name)
         assert solution == f"solution_{name}"

@@ -97,7 +97,7 @@ def test_the_flux_of_each_draw_balances_the_source(results, monkeypatch):
         posterior.flux("lft")
     field = invlift.build_problem(invlift.read_problem(results.parent / "problem.toml"))
     options = {"kernel": "pcn", "chains": 2, "warmup": 20, "draws": 60, "seed": 5}
-    run = invlift.sample(field.problem, **options, max_field_megabytes=0.01)
+    run = invlift.sample(field, **options, max_field_megabytes=0.01)
     thinned = field.posterior(run).flux("left")
     step = run.chains[0].every["log_conductivity"]
     assert step > 1
@@ -108,7 +108,7 @@ def test_the_flux_of_each_draw_balances_the_source(results, monkeypatch):
         each.draws.pop("solution")
     again = replace(posterior, chains=solved).flux("left")
     np.testing.assert_allclose(again, flux, rtol=1e-9)
-    in_kelvin = field.problem.with_units({"solution": "K"}).posterior(run)
+    in_kelvin = field.with_units({"solution": "K"}).posterior(run)
     assert in_kelvin.flux("left").attrs["units"] == "C K"
     bare = replace(posterior, boundary_flux=None)
     with pytest.raises(InputError, match=r"^posterior, flux: expected a problem of a field"):

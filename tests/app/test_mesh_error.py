@@ -192,13 +192,11 @@ def test_the_problem_file_has_it(tmp_path):
     twice = build(write_problem(tmp_path / "c", {"mesh.refine_solution": 2}))
     there = {1: once, 2: twice}
     for times, each in there.items():
-        expected = readings(plain.problem.model.on_mesh.refined(times), at)
-        np.testing.assert_allclose(readings(each.problem.model, at), expected, rtol=1e-12)
-    assert once.problem.prior.mesh.num_nodes == 16
+        expected = readings(plain.model.on_mesh.refined(times), at)
+        np.testing.assert_allclose(readings(each.model, at), expected, rtol=1e-12)
+    assert once.prior.mesh.num_nodes == 16
     mode = build(write_problem(tmp_path / "d", {"mesh.refine_solution": "mode"}))
-    np.testing.assert_allclose(
-        corrected_at_mode(plain.problem).model.offset, mode.problem.model.offset, rtol=1e-12
-    )
+    np.testing.assert_allclose(corrected_at_mode(plain).model.offset, mode.model.offset, rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [-1, 4, 1.5, "often"])

@@ -18,7 +18,6 @@ from structured import box_mesh
 import invlift
 from invlift.app.checks import Report
 from invlift.app.problems import load, open_problem
-from invlift.app.runs.quantities import mesh_of
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.unknowns.distributions import lognormal
@@ -158,7 +157,7 @@ def test_a_field_on_another_mesh_stays_a_vector():
     first, second = (invlift.matern_prior(box_mesh(2, n), **options) for n in (2, 3))
     problem = two_fields(first, second)
     posterior = problem.posterior(run_from_prior(problem))
-    assert mesh_of(problem.prior) is first.mesh
+    assert problem.mesh is first.mesh
     assert posterior.at([[0.5, 0.5]], "first").shape == (1, 10, 1)
     with pytest.raises(invlift.InputError, match="a field, one of first, found 'second'"):
         posterior.at([[0.5, 0.5]], "second")

@@ -18,7 +18,7 @@ HALF_CAUCHY = {"distribution": "half-cauchy", "scale": 0.1}
 def build(folder, noise, **files):
     """The noise that a problem file's section makes."""
     changes = {f"noise.{key}": value for key, value in noise.items()}
-    return build_problem(read_problem(write_problem(folder, changes, **files))).problem.noise
+    return build_problem(read_problem(write_problem(folder, changes, **files))).noise
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_scales_have_the_names_of_sensors(tmp_path):
         table = table.replace(row, f"{row},{name}")
     changes = {"noise": {"sigma": HALF_CAUCHY, "per": "sensor"}}
     field = build_problem(read_problem(write_problem(tmp_path, changes, sensors=table)))
-    posterior = field.posterior(run_from_prior(field.problem))
+    posterior = field.posterior(run_from_prior(field))
     assert {"sigma[a]", "sigma[b]", "sigma[c]"} <= set(posterior.summary().index)
     assert posterior.sensors.coordinates["group"] == ["old", "new", "old"]
 

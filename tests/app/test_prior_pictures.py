@@ -34,7 +34,7 @@ def test_the_picture_shows_draws_spread_and_readings(tmp_path, monkeypatch, chan
     assert {f"Draw {index}" for index in range(4)} | {"Standard deviation"} < set(axes)
     ax = next(ax for title, ax in axes.items() if title.startswith("Readings"))
     field = invlift.build_problem(spec := invlift.read_problem(path))
-    draws = prior_draws(field.problem, 50, spec.sampler.seed)
+    draws = prior_draws(field, 50, spec.sampler.seed)
     predicted = np.stack([draw["predicted"] for draw in draws])
     outer, inner = (np.array(each.get_segments())[:, :, 1].T for each in ax.collections)
     np.testing.assert_allclose(outer, np.quantile(predicted, (0.05, 0.95), axis=0))

@@ -53,7 +53,7 @@ def write(folder, changes=None, sensors=SENSORS):
 
 def test_unknowns_have_the_names_of_their_keys(tmp_path):
     field = build_problem(read_problem(write(tmp_path)))
-    names = [name for name, _ in field.problem.prior.shapes]
+    names = [name for name, _ in field.prior.shapes]
     assert names[0] == "log_conductivity"
     assert sorted(names[1:]) == sorted(NAMES)
     np.testing.assert_allclose(field.sensors.points[3], [0.75, 0.5], atol=0.1)
@@ -70,7 +70,7 @@ def test_fields_of_the_mesh_file(tmp_path):
     sensors = "x,y,kind,over,value,sigma\n,,flux,left,1,0.1\n,,flux,top,1,0.1\n"
     changes = {"pde": pde}
     path = write_problem(tmp_path, changes, sensors=sensors)
-    found = np.asarray(readings(build_problem(read_problem(path)).problem.model, np.zeros(16)))
+    found = np.asarray(readings(build_problem(read_problem(path)).model, np.zeros(16)))
     np.testing.assert_allclose(found.sum(), -1.5, rtol=1e-12)  # what flows in at the bottom
 
 
@@ -174,9 +174,9 @@ def test_readings_of_no_experiment(tmp_path):
     field = build_problem(read_problem(write_problem(tmp_path, changes, sensors=EXPERIMENTS)))
     assert field.sensors.experiments.tolist() == ["", "first", "second", "second"]
     assert field.sensors.kinds.tolist() == ["log_conductivity", "flux", "point", "log_conductivity"]
-    assert set(field.problem.model.on_mesh.further) == {"first_source", "dirichlet_left"}
+    assert set(field.model.on_mesh.further) == {"first_source", "dirichlet_left"}
     phi = np.linspace(-1.0, 1.0, 16)
-    found = np.asarray(readings(field.problem.model, np.append(phi, [1.0, 0.0])))
+    found = np.asarray(readings(field.model, np.append(phi, [1.0, 0.0])))
     expected = field.mesh.values_at([[0.3, 0.4], [0.8, 0.4]], "node") @ phi
     np.testing.assert_allclose(found[[0, 3]], expected)
     broken = EXPERIMENTS.replace("point,,2.1,second", "point,,2.1,")
@@ -229,7 +229,7 @@ def test_expressions_are_as_fields_of_the_mesh_file(tmp_path):
             "robin": {"top": {"coefficient": ramp, "ambient": ramp}},
         }
         path = write_problem(tmp_path / ramp[0], {"pde": pde, "prior.mean": ramp})
-        problem = build_problem(read_problem(path)).problem
+        problem = build_problem(read_problem(path))
         found.append(readings(problem.model, np.zeros(16)))
         found.append(problem.prior.transform(np.zeros(problem.prior.num_white)))
     np.testing.assert_allclose(found[2], found[0], rtol=1e-12)

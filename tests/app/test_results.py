@@ -22,7 +22,7 @@ def problem(tmp_path):
 def made_up_run(field, standards, **draws):
     """Two chains of independent draws, by whatever kernel."""
     rng = np.random.default_rng(5)
-    size = field.problem.prior.num_white
+    size = field.prior.num_white
     chains = [
         ChainResult(
             draws={
@@ -56,8 +56,10 @@ def test_a_run_is_judged_by_the_standards_of_its_kernel(problem, standards, word
 
 def test_thresholds_of_the_problem_file_become_fields(tmp_path):
     path = write_problem(tmp_path, {"output.exceedance": [0.5, 2]})
-    field = invlift.build_problem(invlift.read_problem(path))
-    posterior = field.posterior(made_up_run(field, HMC.standards))
+    spec = invlift.read_problem(path)
+    field = invlift.build_problem(spec)
+    run = made_up_run(field, HMC.standards)
+    posterior = field.posterior(run, exceedance=spec.output.exceedance)
     fields = posterior.fields()
     assert {name for name in fields if "above" in name} == {
         "conductivity_above_0.5",
@@ -71,7 +73,7 @@ def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem
     run = made_up_run(problem, HMC.standards, degrees_of_freedom=lambda rng: np.full(60, 0.6))
 
     def posterior_with(noise):
-        parts = problem.problem.model, problem.problem.prior, noise, problem.sensors.values
+        parts = problem.model, problem.prior, noise, problem.sensors.values
         other = invlift.inverse_problem(*parts)
         return other.posterior(run)
 

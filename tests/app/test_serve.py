@@ -29,7 +29,7 @@ NOISE = {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale":
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory):
     path = write_problem(tmp_path_factory.mktemp("serve"), NOISE)
-    return build_problem(read_problem(path)).problem
+    return build_problem(read_problem(path))
 
 
 @pytest.fixture(scope="module")

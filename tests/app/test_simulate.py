@@ -28,9 +28,7 @@ def field_at(folder, num_sensors=400, changes=None):
 
 
 def exact(field, truth):
-    return np.asarray(
-        field.problem.model.readings_of(truth["log_conductivity"], truth["solution"][None])
-    )
+    return np.asarray(field.model.readings_of(truth["log_conductivity"], truth["solution"][None]))
 
 
 def test_noise_of_the_file_is_drawn_told_and_kept_with_the_truth(tmp_path, capsys):
@@ -105,8 +103,8 @@ def test_parameters_are_drawn_from_their_prior(tmp_path):
 def test_parameters_of_the_prior_are_told_as_well(tmp_path):
     field = field_at(tmp_path, 2, {"prior.range": LOGNORMAL})
     _, truth = simulate_readings(field, known_noise(0.1), seed=1)
-    white = np.random.default_rng(1).standard_normal(field.problem.prior.num_white)
-    expected = field.problem.prior.parameters(white)["prior_range"]
+    white = np.random.default_rng(1).standard_normal(field.prior.num_white)
+    expected = field.prior.parameters(white)["prior_range"]
     np.testing.assert_allclose(truth["prior_range"], expected, rtol=1e-12)
 
 
@@ -124,20 +122,18 @@ def test_readings_that_the_noise_cannot_have_made_are_refused(tmp_path):
 def test_noise_of_the_file_is_there_for_the_asking(tmp_path):
     spec = invlift.read_problem(write_problem(tmp_path, {"noise.sigma": LOGNORMAL}))
     assert build_noise(spec, SimpleNamespace(sigma=None)).num_parameters == 1
-    assert not invlift.build_problem(spec, needs_values=False).problem.noise.num_parameters
+    assert not invlift.build_problem(spec, needs_values=False).noise.num_parameters
 
 
 def test_a_problem_is_simulated_with_the_same_random_numbers(tmp_path):
     field = field_at(tmp_path, 3)
-    field = replace(
-        field, problem=replace(field.problem, noise=gaussian_noise(lognormal(-1.0, 0.7)))
-    )
-    sensors, truth = simulate_readings(field, field.problem.noise, seed=5)
-    problem, theta = simulate_problem(field.problem, seed=5)
+    field = replace(field, noise=gaussian_noise(lognormal(-1.0, 0.7)))
+    sensors, truth = simulate_readings(field, field.noise, seed=5)
+    problem, theta = simulate_problem(field, seed=5)
     np.testing.assert_allclose(problem.observed, sensors.values, rtol=1e-10)
     zeta, white = problem.split(theta)
-    np.testing.assert_allclose(field.problem.prior.transform(white), truth["log_conductivity"])
-    np.testing.assert_allclose(field.problem.noise.sigma(zeta), truth["sigma"])
+    np.testing.assert_allclose(field.prior.transform(white), truth["log_conductivity"])
+    np.testing.assert_allclose(field.noise.sigma(zeta), truth["sigma"])
 
 
 # --- a series of draws from the prior -----------------------------------------------------------

@@ -45,13 +45,13 @@ def test_all_that_a_file_can_say_is_the_same_problem(tmp_path):
         {"pde.storage": {"low": 1.0, "high": 1.0}},
         {"pde.dirichlet": {"left": always}},
     ]
-    models = [build(write(tmp_path, changes)).problem.model for changes in ways]
+    models = [build(write(tmp_path, changes)).model for changes in ways]
     phi = np.linspace(-1.0, 1.0, 16)
     expected = np.asarray(models[0](phi))
     assert np.ptp(expected) > 0.01
     for model in models[1:]:
         np.testing.assert_allclose(model(phi), expected, atol=1e-5)  # by other shifts perhaps
-    twice = build(write(tmp_path, {"pde.storage": 2.0})).problem.model
+    twice = build(write(tmp_path, {"pde.storage": 2.0})).model
     assert np.abs(np.asarray(twice(phi)) - expected).max() > 1e-3  # negative control
 
 
@@ -62,8 +62,8 @@ FIELD_OF_MEAN = {key: value for key, value in FIELD.items() if key != "median"}
 
 def test_a_storage_that_is_a_field_has_a_prior_of_its_own(tmp_path):
     """At its median it is the number."""
-    problem = build(write(tmp_path, {"pde.storage": {"field": FIELD}})).problem
-    number = build(write(tmp_path, {"pde.storage": 2.0})).problem
+    problem = build(write(tmp_path, {"pde.storage": {"field": FIELD}}))
+    number = build(write(tmp_path, {"pde.storage": 2.0}))
     white = np.zeros(problem.prior.num_white)
     white[: number.prior.num_white] = np.linspace(-1.0, 1.0, number.prior.num_white)
     phi = number.prior.transform(white[: number.prior.num_white])
@@ -150,9 +150,9 @@ def test_mistakes_are_one_line(tmp_path, capsys, changes, sensors, parts):
 def test_an_unknown_storage_is_its_own_number(tmp_path):
     """Not its logarithm: at the prior's median the readings are those of the number."""
     unknown = {"distribution": "lognormal", "median": 3.0, "factor": 2.0}
-    problem = build(write(tmp_path, {"pde.storage": unknown})).problem
+    problem = build(write(tmp_path, {"pde.storage": unknown}))
     middle = np.zeros(problem.prior.num_white)
-    known = build(write(tmp_path / "known", {"pde.storage": 3.0})).problem
+    known = build(write(tmp_path / "known", {"pde.storage": 3.0}))
     expected = known.model(known.prior.transform(middle[:-1]))
     np.testing.assert_allclose(problem.model(problem.prior.transform(middle)), expected, rtol=1e-9)
 
@@ -208,7 +208,7 @@ def test_times_are_the_same_in_any_unit_and_as_dates(tmp_path):
     for sensors, changes in ways:
         field = build(write(tmp_path, changes, sensors))
         np.testing.assert_allclose(field.sensors.times, TIMES * 2, rtol=1e-12)
-        found.append(np.asarray(field.problem.model(phi)))
+        found.append(np.asarray(field.model(phi)))
         np.testing.assert_allclose(found[-1], found[0], rtol=1e-6)
     # Negative control: the zone matters.
     other = build(write(tmp_path, DATED | {"pde.start": "2011-05-01T00:00:00Z"}, in_utc))

@@ -63,7 +63,7 @@ def written_out(model, fn, *parts):
 def timing():
     """Milliseconds: readings with Jacobian, and with them the gradient of a product with it."""
     problem = invlift.read_problem(ROOT / "examples/ground_line/problem.toml")
-    problem = invlift.build_problem(problem).problem
+    problem = invlift.build_problem(problem)
     model, size = problem.model, problem.num_unknowns
     field = np.full(size, np.log(0.006))
     directions = np.random.default_rng(0).standard_normal((size, len(problem.observed)))

@@ -16,7 +16,6 @@ import numpy as np
 import invlift
 from invlift.app.checks import check_problem, mesh_error
 from invlift.app.checks.starts import with_first
-from invlift.app.field_problem import plain
 from invlift.app.problems import build, open_problem
 from invlift.app.runs.sampling import target_of
 from invlift.app.runs.starts import chosen_starts
@@ -45,7 +44,7 @@ def main(names):
     for name in names:
         spec = open_problem(str(EXAMPLES / f"{name}.toml"))
         field = build(spec)
-        problem = plain(field)
+        problem = field
         kernel = KERNELS["chmc"]()
         starts = chosen_starts(problem, "prior", 1)(kernel, target_of(problem, kernel), 0)
         fit = with_first(starts).first.fit

@@ -9,7 +9,6 @@ import numpyro.distributions as dist
 import pytest
 from structured import box_mesh
 
-from invlift.app.field_problem import FieldProblem
 from invlift.fem.fields.matern import matern_prior
 from invlift.noise import gaussian_noise, known_noise, student_t_noise, unknown_scale
 from invlift.problems.inverse_problem import inverse_problem, jax_problem
@@ -82,7 +81,7 @@ def on_a_sphere():
 PROBLEMS = {
     "readings": (lambda: named(known_noise(0.1), lambda start, rate: decay(start, rate)), "start"),
     "manifold": (on_a_sphere, "x"),
-    "field": (lambda: FieldProblem(of_a_field()), "mesh"),
+    "field": (of_a_field, "mesh"),
 }
 
 

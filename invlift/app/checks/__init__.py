@@ -32,9 +32,8 @@ from invlift.app.checks.starts import (
     with_first,
 )
 from invlift.app.checks.time_step import check_time_step
-from invlift.app.field_problem import AnyProblem, on_mesh, plain
 from invlift.app.problem.problem_file import ProblemSpec
-from invlift.app.problems import PythonSpec
+from invlift.app.problems import AnyProblem, PythonSpec
 from invlift.app.runs.sampling import choice_of, target_of
 from invlift.app.runs.starts import RoughStarts, Starts, chosen_starts
 from invlift.samplers.chains.plan import Plan
@@ -55,7 +54,7 @@ def check_problem(
 
     Parameters
     ----------
-    problem : InverseProblem, ManifoldProblem or FieldProblem
+    problem : InverseProblem or ManifoldProblem
     spec : ProblemSpec or PythonSpec, optional
         What it was made of on the command line, for what only the file says: its seed is then used.
     seed : int
@@ -74,7 +73,6 @@ def check_problem(
         If there is no start.
     """
     seed = seed if spec is None else spec.sampler.seed
-    own, field = plain(problem), on_mesh(problem)
     findings: list[Finding] = []
 
     def tell(found: Sequence[Finding]) -> None:
@@ -83,19 +81,19 @@ def check_problem(
             on_finding(each)
 
     with single_threaded_blas(), ThreadPoolExecutor() as pool:  # to compile all at once
-        lifted = target_of(own, KERNEL)  # whose programs a run shares
+        lifted = target_of(problem, KERNEL)  # whose programs a run shares
         position = jax.ShapeDtypeStruct((lifted.dimension,), float)
         shapes = slopes_along.shapes(lifted, position, position)
         pool.submit(trial_step.prepare, lifted, shapes.point, 0, 1.0)
         pool.submit(slopes_along.prepare, lifted, position, position)
-        prior = pool.submit(check_prior, field)
-        predictions = pool.submit(check_predictions, own, seed)
-        time_step = pool.submit(check_time_step, own, seed)
-        dependence = pool.submit(check_dependence, own)
-        finer = pool.submit(finer_model, own)
-        tell(check_tables(field, spec))
+        prior = pool.submit(check_prior, problem)
+        predictions = pool.submit(check_predictions, problem, seed)
+        time_step = pool.submit(check_time_step, problem, seed)
+        dependence = pool.submit(check_dependence, problem)
+        finer = pool.submit(finer_model, problem)
+        tell(check_tables(problem, spec))
         tell(prior.result())
-        starts = chosen_starts(own, "prior", 1)(KERNEL, lifted, seed)
+        starts = chosen_starts(problem, "prior", 1)(KERNEL, lifted, seed)
         starts = with_first(starts, lambda _, *arguments: evaluate(*arguments))
         tell(of_start := check_start(starts))
         tell(predictions.result() + dependence.result() + time_step.result())
@@ -107,10 +105,10 @@ def check_problem(
         tell(check_derivatives(lifted, point, rng))
         if is_fitted:
             fit = starts.first.fit if isinstance(starts, Starts) else None
-            tell(check_mesh_error(own, finer.result(), fit))
+            tell(check_mesh_error(problem, finer.result(), fit))
             tell([check_step(lifted, point, seed)])
-            tell(check_method(own))
-    return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{own}")
+            tell(check_method(problem))
+    return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{problem}")
 
 
 def find_objections(
@@ -120,16 +118,16 @@ def find_objections(
 
     What the chains run is compiled at the same time.
     """
-    settings, kernel, own = spec.sampler, spec.sampler.kernel(), plain(problem)
+    settings, kernel = spec.sampler, spec.sampler.kernel()
     with single_threaded_blas():
-        choice = choice_of(own, kernel)
-        target = target_of(own, kernel, choice)
+        choice = choice_of(problem, kernel)
+        target = target_of(problem, kernel, choice)
         pool = ThreadPoolExecutor()
         pool.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
-        of_prior = pool.submit(check_prior, on_mesh(problem))
+        of_prior = pool.submit(check_prior, problem)
         pool.shutdown(wait=False)
-        findings = check_places(on_mesh(problem))
-        find_starts = chosen_starts(own, settings.starts, settings.chains)
+        findings = check_places(problem)
+        find_starts = chosen_starts(problem, settings.starts, settings.chains)
         starts = with_first(find_starts(kernel, target, settings.seed), choice=choice)
     findings += check_start(starts) + of_prior.result()
     return [str(finding) for finding in findings if finding.level == "bad"], starts

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from invlift.app.checks.findings import Finding
-from invlift.app.field_problem import FieldProblem
 from invlift.fem.electrodes.injections import distinct, patterns_of_pairs
 from invlift.fem.electrodes.voltages import electrode_numbers, geometric_factors, patterns_of
 from invlift.fem.mesh.functionals import facet_sizes
@@ -31,20 +30,20 @@ def _readings(model, coefficients):
     return model(coefficients)
 
 
-def check_electrodes(field: FieldProblem) -> Finding:
+def check_electrodes(problem: InverseProblem) -> Finding:
     """Number and size, pairs that drive, and how well the mesh has uniform ground."""
-    sensors, names = field.sensors, field.sensors.electrode_groups
+    sensors, names = problem.sensors, problem.sensors.electrode_groups
     num = len(names or sensors.positions)
     if names:
-        level, of_them = _contacts(field.mesh, names)
+        level, of_them = _contacts(problem.mesh, names)
         driven = patterns_of(sensors, names).currents
     else:
         numbers = electrode_numbers(sensors, range(1, num + 1), are_points=True)
-        level, of_them = _points(field, numbers)
+        level, of_them = _points(problem, numbers)
         driven = patterns_of_pairs(numbers + 1, num + 1).currents  # the first is far away
     detail = f"{num} {of_them}; {len(distinct(driven)[0])} "
     detail += "pairs of them drive a current" if sensors.currents is None else "currents are driven"
-    if isinstance(model := field.problem.model, Combinations):
+    if isinstance(model := problem.model, Combinations):
         num = np.linalg.matrix_rank(np.asarray(model.matrix))
         detail += f"; the readings are combinations of {num} numbers"
     return Finding(level, "electrodes", detail)
@@ -59,11 +58,11 @@ def _contacts(mesh: Mesh, names: Sequence[str]) -> tuple[str, str]:
     return "ok", detail + f"{min(sizes):.3g} to {max(sizes):.3g} {what}"
 
 
-def _points(field: FieldProblem, numbers: np.ndarray) -> tuple[str, str]:
+def _points(problem: InverseProblem, numbers: np.ndarray) -> tuple[str, str]:
     """How close they are, and what the mesh makes of uniform ground with a flat surface."""
-    positions = field.sensors.positions
+    positions = problem.sensors.positions
     detail = f"point electrodes, the closest two {pdist(positions).min():.3g} apart"
-    errors = _errors_of_uniform_ground(field.problem, numbers)
+    errors = _errors_of_uniform_ground(problem, numbers)
     if not errors.size:
         return "ok", detail
     detail = f"{detail}; {_in_words(errors)}"
@@ -75,7 +74,7 @@ def _errors_of_uniform_ground(problem: InverseProblem, numbers: np.ndarray) -> n
 
     That of flat ground is known in closed form.
     """
-    positions, prior = problem.model.on_mesh.sensors.positions, problem.prior
+    positions, prior = problem.sensors.positions, problem.prior
     if np.ptp(positions[:, -1]) > 0.0 or isinstance(prior, PartlyKnownPrior):
         return np.zeros(0)
     factors = geometric_factors(positions, numbers)
@@ -92,7 +91,7 @@ def _in_words(errors: np.ndarray) -> str:
 
 def electrode_doubts(problem: InverseProblem) -> list[tuple[str, str]]:
     """What is wrong with the mesh of point electrodes, if anything is, and what to do."""
-    sensors = problem.model.on_mesh.sensors
+    sensors = problem.sensors
     if sensors is None or sensors.electrodes is None or sensors.electrode_groups:
         return []
     names = range(1, len(sensors.positions) + 1)

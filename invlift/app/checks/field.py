@@ -7,13 +7,14 @@ import numpy as np
 from invlift.app.checks.electrodes import check_electrodes
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.times import check_times
-from invlift.app.field_problem import FieldProblem
 from invlift.app.problem.problem_file import ProblemSpec
-from invlift.app.problems import PythonSpec
+from invlift.app.problems import AnyProblem, PythonSpec
+from invlift.app.runs.quantities import field_prior
 from invlift.fem.fields.base import Nominal
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.geometry import find_cells
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.problems.problem import InverseProblem
 
 #: Fewest mesh widths across the prior's range that resolve it, and fewest with which the field has
 #: any range of its own.
@@ -29,19 +30,19 @@ FEWEST_PLACES, MUCH_CLOSER = 3, 0.1
 BEHIND = 1e-3
 
 
-def check_tables(
-    field: FieldProblem | None, spec: ProblemSpec | PythonSpec | None
-) -> list[Finding]:
+def check_tables(problem: AnyProblem, spec: ProblemSpec | PythonSpec | None) -> list[Finding]:
     """Mesh, groups, electrodes and sensors, as far as there are any."""
-    if field is None:
+    if problem.mesh is None:
         return []
-    findings, sensors = [check_mesh(field.mesh)], field.sensors
+    findings, sensors = [check_mesh(problem.mesh)], problem.sensors
     if isinstance(spec, ProblemSpec) and spec.electrodes is None:
-        findings.append(_groups(spec, field))
+        findings.append(_groups(spec, problem.mesh))
     if sensors is not None and sensors.electrodes is not None:
-        findings.append(check_electrodes(field))
+        findings.append(check_electrodes(problem))
     if sensors is not None:
-        findings += [check_sensors(field, spec), *check_places(field), *check_times(field)]
+        findings += [
+            check_sensors(problem, spec), *check_places(problem), *check_times(problem),
+        ]  # fmt: skip
     return findings
 
 
@@ -49,10 +50,9 @@ def check_mesh(mesh: Mesh) -> Finding:
     """Size and quality, and whether it is in one piece."""
     quality = mesh_quality(mesh)
     poor = np.flatnonzero(quality < POOR_QUALITY)
-    kind = "triangles" if mesh.dim == 2 else "tetrahedra"
     extent = " x ".join(f"{size:g}" for size in np.ptp(mesh.points, axis=0))
     detail = (
-        f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}, extent {extent}; quality (1 is best) "
+        f"{mesh.size}, extent {extent}; quality (1 is best) "
         f"worst {quality.min():.2f}, median {np.median(quality):.2f}"
     )
     if poor.size:
@@ -84,8 +84,7 @@ def _unjoined_facets(mesh: Mesh) -> np.ndarray:
     return np.flatnonzero(found >= 0)
 
 
-def _groups(spec: ProblemSpec, field: FieldProblem) -> Finding:
-    mesh = field.mesh
+def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
     used = {
         group
         for pde in spec.experiments.values()
@@ -104,9 +103,9 @@ def _groups(spec: ProblemSpec, field: FieldProblem) -> Finding:
     return Finding("ok", "groups", detail)
 
 
-def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:
+def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:
     """How many there are, and what of their table is not used or repeated."""
-    sensors = field.sensors
+    sensors = problem.sensors
     notes, is_file = [], isinstance(spec, ProblemSpec)
     columns = (
         sensors.points, sensors.minus, sensors.electrodes, sensors.experiments, sensors.times,
@@ -122,14 +121,14 @@ def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) ->
         notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
     if sensors.outside:
         notes.append(sensors.outside)
-    if is_file and sensors.electrodes is None and (rows := _at_point_sources(field, spec)):
+    if is_file and sensors.electrodes is None and (rows := _at_point_sources(problem, spec)):
         notes.append(
             f"row {rows[0]} reads within a cell of a point source, where the solution depends on "
             f"the size of the cells{f' (and {len(rows) - 1} more)' if rows[1:] else ''}: leave it "
             "out, or read beside it"
         )
     kinds = [] if sensors.kinds is None else sorted(set(sensors.kinds.tolist()))
-    scale = field.problem.noise.scale
+    scale = problem.noise.scale
     if len(kinds) > 1 and scale.num_parameters and getattr(scale, "groups", None) is None:
         notes.append(f"readings of kinds {', '.join(kinds)} share one unknown noise scale")
     level = "note" if notes else "ok"
@@ -141,11 +140,11 @@ def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) ->
     return Finding(level, "sensors", "; ".join([size, *notes]))
 
 
-def check_places(field: FieldProblem | None) -> list[Finding]:
+def check_places(problem: AnyProblem) -> list[Finding]:
     """Places of sensors that are much closer to each other than the mesh's nodes; else nothing."""
-    if field is None or field.sensors is None:
+    if problem.mesh is None or problem.sensors is None:
         return []
-    mesh, points = field.mesh, field.sensors.points
+    mesh, points = problem.mesh, problem.sensors.points
     points = np.unique(points[np.isfinite(points).all(axis=1)], axis=0)
     if len(points) < FEWEST_PLACES:
         return []
@@ -166,9 +165,9 @@ def edge_lengths(mesh: Mesh, cells: np.ndarray) -> np.ndarray:
     return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
 
 
-def _at_point_sources(field: FieldProblem, spec: ProblemSpec) -> list[int]:
+def _at_point_sources(problem: InverseProblem, spec: ProblemSpec) -> list[int]:
     """Rows of the table that read about as near to a point source of their experiment as a node."""
-    mesh, sensors, found = field.mesh, field.sensors, set()
+    mesh, sensors, found = problem.mesh, problem.sensors, set()
     is_of_u = np.full(len(sensors.rows), True)
     if sensors.kinds is not None:
         is_of_u = np.isin(sensors.kinds, ["point", "difference"])
@@ -181,13 +180,14 @@ def _at_point_sources(field: FieldProblem, spec: ProblemSpec) -> list[int]:
     return sorted(found)
 
 
-def check_prior(field: FieldProblem | None) -> list[Finding]:
+def check_prior(problem: AnyProblem) -> list[Finding]:
     """Whether a field's prior is the one asked for, on its mesh; nothing without a field."""
-    if field is None:
+    if problem.mesh is None:
         return []
-    std = field.prior.pointwise_std()  # 0 where the field is known
-    parts = getattr(field.prior, "nominal", None) or [None]
-    return [each for part in parts for each in _of_part(field.mesh, std, part)]
+    prior = field_prior(problem)
+    std = prior.pointwise_std()  # 0 where the field is known
+    parts = getattr(prior, "nominal", None) or [None]
+    return [each for part in parts for each in _of_part(problem.mesh, std, part)]
 
 
 def _of_part(mesh: Mesh, std: np.ndarray, part: Nominal | None) -> list[Finding]:

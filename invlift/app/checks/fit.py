@@ -118,7 +118,7 @@ def _p_value(eta: np.ndarray) -> float:
 
 def _by_group(problem: InverseProblem, eta: np.ndarray) -> Iterator[tuple[str, float]]:
     """P-values of the readings of each experiment, kind and group, by name."""
-    sensors = problem.model.on_mesh.sensors
+    sensors = problem.sensors
     for column in ("experiments", "kinds", "groups"):
         labels = getattr(sensors, column, None)
         if labels is None or len(names := np.unique(labels)) < 2:

@@ -12,7 +12,6 @@ import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.posterior_draws import some_draws
-from invlift.app.runs.quantities import mesh_of
 from invlift.app.runs.start_search import Fit, name_of_reading
 from invlift.fem import linalg
 from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
@@ -66,10 +65,8 @@ class Errors(NamedTuple):
 
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     """The model on a refined mesh; None of a problem without a mesh."""
-    if isinstance(problem, ManifoldProblem) or problem.model.on_mesh.refined is None:
-        return None
-    mesh = mesh_of(problem.prior)
-    if mesh is None:
+    mesh = problem.mesh
+    if mesh is None or problem.model.on_mesh.refined is None:
         return None
     # On the mesh that a correction was made with, nothing of the error is left by its making.
     least = 2 if _is_corrected(problem.model) else 1
@@ -151,7 +148,7 @@ def _remedy(problem: InverseProblem, ratio: float) -> str:
 
     Each refinement leaves a fourth.
     """
-    mesh = mesh_of(problem.prior)
+    mesh = problem.mesh
     times = max(1, math.ceil(math.log(ratio, 4.0)))
     if times > MAX_TIMES or 2 ** (mesh.dim * times) * mesh.num_nodes > MAX_SAMPLED:
         in_file, in_python = '"mode"', "corrected_at_mode(problem)"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.app.field_problem import FieldProblem
 from invlift.fem.time.equations import SteadyAndShifted
 from invlift.fem.time.shifts import TOLERANCE
+from invlift.problems.problem import InverseProblem
 
 
-def check_times(field: FieldProblem) -> list[Finding]:
+def check_times(problem: InverseProblem) -> list[Finding]:
     """How many times, before and after the first change, and how well responses are met."""
-    model = getattr(field.problem.model, "model", None)
+    model = getattr(problem.model, "model", None)
     if not isinstance(model, SteadyAndShifted):
         return []
-    times, num_steady = field.sensors.times, model.steady.loads.size
-    is_before = ~np.asarray(field.problem.model.matrix)[:, num_steady:].any(axis=1)
+    times, num_steady = problem.sensors.times, model.steady.loads.size
+    is_before = ~np.asarray(problem.model.matrix)[:, num_steady:].any(axis=1)
     distinct = np.unique(times)
     detail = f"{len(distinct)} from {distinct[0]:.6g} to {distinct[-1]:.6g}, by solutions of "
     detail += f"{model.shifted.shifts.size} steady equations"

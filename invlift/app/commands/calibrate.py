@@ -16,10 +16,9 @@ from invlift.app.commands.common import (
     say,
     say_table,
 )
-from invlift.app.field_problem import on_mesh, plain, with_readings
 from invlift.app.problem.problem_file import as_typed
 from invlift.app.problem.table_errors import check_options
-from invlift.app.problems import build, noise_of, open_problem
+from invlift.app.problems import build, noise_of, open_problem, with_readings
 from invlift.app.runs.progress import simulations_display
 from invlift.app.studies.calibrate import FIGURE, RECORD, TABLE, CalibrationTable, calibrate
 from invlift.posterior.statistics.calibration import plot_calibration
@@ -36,8 +35,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
     directory, settings = spec.output.dir, spec.sampler
     problem = interruptible(partial(build, spec, needs_values=False))
     problem = with_readings(problem, parsed.problem, "calibrate")
-    own = replace(plain(problem), noise=noise_of(spec, problem))
-    say(console, headline(own if on_mesh(problem) is None else replace(problem, problem=own)))
+    own = replace(problem, noise=noise_of(spec, problem))
+    say(console, headline(own))
     with interrupts_raise(), simulations_display(errors, sizes["simulations"]) as on_simulation:
         calibration = calibrate(
             own,

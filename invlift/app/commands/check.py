@@ -10,11 +10,10 @@ from rich.console import Console
 
 from invlift.app.checks import Finding, check_problem
 from invlift.app.commands.common import BAD_VERDICT, check_is_new, interruptible, say
-from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
 from invlift.app.problem.problem_file import ProblemSpec
-from invlift.app.problems import build, open_problem
+from invlift.app.problems import build, open_problem, with_readings
 from invlift.app.runs.progress import phases_display
-from invlift.app.runs.quantities import names_of_readings
+from invlift.app.runs.quantities import field_of, field_prior, names_of_readings
 from invlift.app.studies.simulate import prior_draws
 from invlift.posterior.names import FIELD, PREDICTED
 from invlift.problems.problem import InverseProblem
@@ -38,7 +37,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     if picture is not None:
         with_readings(problem, parsed.problem, "check --plot")
     if not isinstance(spec, ProblemSpec):
-        say(console, f"{plain(problem)}\n")
+        say(console, f"{problem}\n")
 
     def show(finding: Finding) -> None:
         console.print(f"[{STYLES[finding.level]}]{finding.level:>4}[/]  ", end="")
@@ -53,7 +52,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     return 0 if report.is_good else BAD_VERDICT
 
 
-def _draw_prior(problem: FieldProblem | InverseProblem, seed: int, picture: Path) -> None:
+def _draw_prior(problem: InverseProblem, seed: int, picture: Path) -> None:
     """Draw fields of the prior, their standard deviation, and the readings that they give.
 
     Without a mesh the readings alone. The draws are those of ``invlift simulate --draws`` with the
@@ -62,18 +61,19 @@ def _draw_prior(problem: FieldProblem | InverseProblem, seed: int, picture: Path
     from invlift.posterior.figures.field_plots import Panel, plot_predictions, plot_prior
     from invlift.posterior.figures.style import saved, with_unit
 
-    own, field = plain(problem), on_mesh(problem)
-    draws = list(prior_draws(own, NUM_DRAWS, seed))
+    draws = list(prior_draws(problem, NUM_DRAWS, seed))
     predicted = np.stack([draw[PREDICTED] for draw in draws])
-    if field is None or field.sensors is None:
-        labels = names_of_readings(own)
-        saved(plot_predictions(np.asarray(own.observed), predicted, labels), picture)
+    mesh, sensors = problem.mesh, problem.sensors
+    if mesh is None or sensors is None:
+        labels = names_of_readings(problem)
+        saved(plot_predictions(np.asarray(problem.observed), predicted, labels), picture)
         return
-    name, unit, is_nodal = field.field.name, field.field.unit, field.field.place == "node"
+    field = field_of(problem)
+    name, unit, is_nodal = field.name, field.unit, field.place == "node"
     label = "log-conductivity" if name == FIELD else with_unit(name, unit)
     panels = [
         Panel(f"Draw {index}", draw[name], is_nodal, "viridis", label)
         for index, draw in enumerate(draws[:NUM_FIELDS])
     ]
-    std = Panel("Standard deviation", field.prior.pointwise_std(), is_nodal, "magma")
-    saved(plot_prior(field.mesh, field.sensors, panels, std, predicted), picture)
+    std = Panel("Standard deviation", field_prior(problem).pointwise_std(), is_nodal, "magma")
+    saved(plot_prior(mesh, sensors, panels, std, predicted), picture)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from rich.console import Console
 
-from invlift.app.field_problem import AnyProblem, on_mesh, plain, size_of
 from invlift.app.problem.problem_file import as_typed
 from invlift.app.problem.table_errors import expected
+from invlift.app.problems import AnyProblem
 from invlift.errors import InputError
-from invlift.problems.manifolds.given_manifold import ManifoldProblem
 
 if TYPE_CHECKING:  # which takes longer to import than a command that has no table needs
     import pandas as pd
@@ -81,16 +80,15 @@ def check_is_new(option: str, *files: Path) -> None:
 
 def headline(problem: AnyProblem) -> str:
     """The sizes of a problem, in a line."""
-    own, field = plain(problem), on_mesh(problem)
-    if isinstance(own, ManifoldProblem):
-        return f"{own.num_constraints} constraints; {own.num_unknowns} unknowns"
-    sizes = f"{own.num_observations} readings; {own.num_unknowns} unknowns"
-    if field is None:
-        return sizes
-    if (sensors := field.sensors) is not None:
+    unknowns, sensors = f"{problem.num_unknowns} unknowns", problem.sensors
+    if not problem.has_readings:
+        return f"{problem.num_constraints} constraints; {unknowns}"
+    if problem.mesh is None or sensors is None:
+        sizes = f"{problem.num_observations} readings; {unknowns}"
+    else:
         outside = f" ({sensors.outside})" if sensors.outside else ""
-        sizes = f"{own.num_observations} sensors{outside}; {own.num_unknowns} unknowns"
-    return f"{size_of(field.mesh)}; {sizes}"
+        sizes = f"{problem.num_observations} sensors{outside}; {unknowns}"
+    return sizes if problem.mesh is None else f"{problem.mesh.size}; {sizes}"
 
 
 def interruptible(fn: Callable, *arguments: Any, max_seconds: float | None = None) -> Any:

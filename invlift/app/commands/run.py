@@ -134,7 +134,7 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
         kept = "no draws yet; the chains so far are kept, go on with --resume"
         say(errors, f"invlift: stopped during warm-up: {kept}")
         return BAD_VERDICT
-    posterior = posterior_of(problem, run, objections=objections)
+    posterior = posterior_of(problem, run, exceedance=spec.output.exceedance, objections=objections)
     record = posterior.record() | info
     written = posterior.write(directory, info)
     if posterior.mesh is not None or posterior.fit.series:

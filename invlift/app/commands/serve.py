@@ -5,8 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from invlift.app.commands.common import headline, interruptible, say, typed
-from invlift.app.field_problem import plain, with_readings
-from invlift.app.problems import build, open_problem
+from invlift.app.problems import build, open_problem, with_readings
 from invlift.errors import InputError
 from invlift.files.tables import integer
 
@@ -24,7 +23,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
 
     problem = interruptible(build, open_problem(parsed.problem))
     problem = with_readings(problem, parsed.problem, "serve")
-    models = served_models(plain(problem))
+    models = served_models(problem)
     listener = listen(parsed.host, port)
 
     def announce(_) -> None:

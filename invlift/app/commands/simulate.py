@@ -11,8 +11,7 @@ import pandas as pd
 from rich.console import Console
 
 from invlift.app.commands.common import check_is_new, interruptible, say, typed
-from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
-from invlift.app.problems import build, noise_of, open_problem
+from invlift.app.problems import build, noise_of, open_problem, with_readings
 from invlift.app.runs.quantities import quantities_of
 from invlift.app.studies.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
@@ -48,15 +47,14 @@ def execute(parsed, console: Console, errors: Console) -> int:
     problem = interruptible(partial(build, spec, needs_values=False))
     problem = with_readings(problem, parsed.problem, "simulate")
     noise = noise_of(spec, problem) if sigma is None else known_noise(sigma)
-    field = on_mesh(problem)
-    if field is not None and field.sensors is not None:
+    if problem.mesh is not None and problem.sensors is not None:
         write = _write_draws if num else _write_sensors
-        return write(field, noise, num or sigma, seed, out, console)
+        return write(problem, noise, num or sigma, seed, out, console)
     if num or sigma is not None:
         option, found = ("--draws", num) if num else ("--sigma", sigma)
         expected = "none of this option, which is for fields on a mesh with a table of sensors"
         raise InputError(option, expected, f"{found}", "leave it out")
-    return _write_by_name(plain(problem), seed, out, console)
+    return _write_by_name(problem, seed, out, console)
 
 
 def _write_by_name(problem: InverseProblem, seed: int, out: Path, console: Console) -> int:
@@ -71,13 +69,13 @@ def _write_by_name(problem: InverseProblem, seed: int, out: Path, console: Conso
     return 0
 
 
-def _write_sensors(field: FieldProblem, noise, sigma, seed: int, out: Path, console) -> int:
+def _write_sensors(problem: InverseProblem, noise, sigma, seed: int, out: Path, console) -> int:
     """Write a sensor table and the field behind its readings and return the exit status."""
     truth_file = out.with_name(f"{out.stem}_truth.vtu")
     check_is_new("--out", truth_file)
-    sensors, truth = simulate_readings(field, noise, seed)
-    step = _step(field, truth)
-    write_fields(truth_file, field.mesh.points, field.mesh.cells, *vars(step).values())
+    sensors, truth = simulate_readings(problem, noise, seed)
+    step = _step(problem, truth)
+    write_fields(truth_file, problem.mesh.points, problem.mesh.cells, *vars(step).values())
     with replace_on_success(out) as temporary:
         (write_sensors if sensors.electrodes is None else write_voltages)(temporary, sensors)
     kind = "of the problem file" if sigma is None else f"{sigma:g}"
@@ -94,11 +92,11 @@ def _check_series(out: Path) -> None:
     check_is_new("--out", out, out.with_suffix(""))
 
 
-def _write_draws(field: FieldProblem, noise, num: int, seed: int, out: Path, console) -> int:
+def _write_draws(problem: InverseProblem, noise, num: int, seed: int, out: Path, console) -> int:
     """Write a series of draws from the prior and return the exit status."""
-    draws = prior_draws(replace(field.problem, noise=noise), num, seed)
-    steps = [_step(field, draw, with_conductivity=True) for draw in draws]
-    write_series(out, field.mesh.points, field.mesh.cells, steps)
+    draws = prior_draws(replace(problem, noise=noise), num, seed)
+    steps = [_step(problem, draw, with_conductivity=True) for draw in draws]
+    write_series(out, problem.mesh.points, problem.mesh.cells, steps)
     what = "a draw" if num == 1 else f"{num} draws"
     say(console, f"Written: {out} ({what} from the prior) and the folder {out.with_suffix('')}")
     if num == 1:
@@ -107,12 +105,12 @@ def _write_draws(field: FieldProblem, noise, num: int, seed: int, out: Path, con
 
 
 def _step(
-    field: FieldProblem, draw: dict[str, np.ndarray], with_conductivity: bool = False
+    problem: InverseProblem, draw: dict[str, np.ndarray], with_conductivity: bool = False
 ) -> Step:
     """What a file shows of a draw: fields at the nodes and in the cells, and numbers."""
     step = Step({}, {}, {})
     on = {"node": step.on_nodes, "cell": step.on_cells, None: step.numbers}
-    kinds = {each.name: each for each in quantities_of(field.problem)}
+    kinds = {each.name: each for each in quantities_of(problem)}
     for name, values in draw.items():
         kind = kinds.get(name, Quantity(name))
         if kind.place or not kind.is_derived:

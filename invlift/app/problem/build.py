@@ -9,7 +9,6 @@ from functools import partial
 import jax
 import numpy as np
 
-from invlift.app.field_problem import FieldProblem
 from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problem.schedule_tables import ClockTable, StepsTable
 from invlift.app.problem.sections import AT_MODE, ConditionsTable, PdeTable, StorageField
@@ -44,11 +43,12 @@ from invlift.models.combinations import Combinations
 from invlift.noise import Noise, known_noise
 from invlift.posterior.names import PREDICTED
 from invlift.problems.inverse_problem import inverse_problem
+from invlift.problems.problem import InverseProblem
 from invlift.unknowns.distributions.tables import DistributionTable
 from invlift.unknowns.named import Unknown
 
 
-def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
+def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InverseProblem:
     """Read what a problem file names and put the inverse problem together.
 
     ``needs_values`` is whether the sensor table must have readings; if not, they are taken as zero
@@ -73,7 +73,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         if spec.units and spec.units.solution:
             names = *problem.model.solutions, PREDICTED
             problem = problem.with_units(dict.fromkeys(names, spec.units.solution))
-    return FieldProblem(problem, tuple(spec.output.exceedance))
+    return problem
 
 
 def read_mesh_of(spec: ProblemSpec) -> Mesh:

@@ -33,7 +33,7 @@ def names_of_readings(problem: InverseProblem) -> list[str] | None:
 
     Their rows in the table, where they have none and are not all of its rows in order.
     """
-    if (sensors := problem.model.on_mesh.sensors) is not None:
+    if (sensors := problem.sensors) is not None:
         if sensors.labels is not None:
             return list(sensors.labels)
         rows = sensors.rows  # those of several tables may be alike, and name nothing
@@ -63,7 +63,7 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
     if getattr(prior, "location", None) in _PLACES:
         found = [field(problem.model.coefficients_name, prior)]
     elif isinstance(prior, NamedPrior):
-        mesh, parts = mesh_of(prior), zip(prior.shapes, prior.units, prior.axes, strict=True)
+        mesh, parts = problem.mesh, zip(prior.shapes, prior.units, prior.axes, strict=True)
         found = [
             field(name, prior.parts[name], prior.firsts[name], unit)
             if _is_on(prior.parts[name], mesh) and not axes
@@ -129,11 +129,15 @@ def _curve(part: Distribution):
     return values, jnp.exp(jax.vmap(part.log_density)(values))
 
 
-def mesh_of(prior: Prior) -> Mesh | None:
-    """The mesh of a field prior, or of the first of the fields among unknowns by name."""
-    parts = prior.parts.values() if isinstance(prior, NamedPrior) else [prior]
-    meshes = (getattr(part, "mesh", None) for part in parts)
-    return next((mesh for mesh in meshes if mesh is not None), None)
+def field_of(problem: InverseProblem) -> Quantity:
+    """The field of a problem on a mesh: its name, and whether it is at nodes or in cells."""
+    return next(each for each in quantities_of(problem) if each.place)
+
+
+def field_prior(problem: InverseProblem) -> Prior:
+    """The prior of the field, which that of the problem may hold beside further unknowns."""
+    prior = problem.prior
+    return prior.parts[field_of(problem).name] if isinstance(prior, NamedPrior) else prior
 
 
 def _is_on(part: Any, mesh: Mesh | None) -> bool:

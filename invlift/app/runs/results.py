@@ -14,13 +14,11 @@ import numpy as np
 from invlift.app.checks.electrodes import electrode_doubts
 from invlift.app.checks.mesh_error import mesh_doubts, mesh_errors
 from invlift.app.checks.time_step import time_step_doubts
-from invlift.app.field_problem import FieldProblem, plain
 from invlift.app.problem.build import read_mesh_of
 from invlift.app.problem.problem_file import read_problem
 from invlift.app.problem.saved_problem import open_saved
 from invlift.app.problems import build, open_problem
 from invlift.app.runs.quantities import (
-    mesh_of,
     names_of_readings,
     quantities_of,
     quantities_of_target,
@@ -67,7 +65,7 @@ def load(directory: str | os.PathLike) -> Posterior:
         spec = open_saved(directory)
         problem, sampler = build(spec), spec.sampler
         run = read_chains(problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
-        return posterior_of(problem, run)
+        return posterior_of(problem, run, exceedance=spec.output.exceedance)
     posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
     if posterior.mesh is None:
         return posterior
@@ -93,23 +91,26 @@ def load(directory: str | os.PathLike) -> Posterior:
 
 def _flux_of(problem: Path) -> Callable:
     """Fluxes of a problem file's equation, which is assembled when one is first asked for."""
-    equation = cache(lambda: build(open_problem(str(problem))).problem.model)
+    equation = cache(lambda: build(open_problem(str(problem))).model)
     return lambda *group: equation().on_mesh.boundary_flux(*group)
 
 
 def posterior_of(
-    problem: FieldProblem | InverseProblem | ConstrainedTarget,
+    problem: InverseProblem | ConstrainedTarget,
     run: Run,
     *,
+    exceedance: Sequence[float] = (),
     objections: Sequence[str] = (),
 ) -> Posterior:
     """Posterior of a run of a problem; ``problem.posterior(run)`` is short for it.
 
     Parameters
     ----------
-    problem : InverseProblem, FieldProblem or Target
+    problem : InverseProblem or Target
     run : Run
         As :func:`invlift.sample` returns it, of this problem.
+    exceedance : sequence of float
+        Values of the conductivity, in its unit: the probability of being above each is a field.
     objections : sequence of str
         What was found about the problem that makes it a doubtful one; part of the verdict.
 
@@ -121,27 +122,25 @@ def posterior_of(
     Raises
     ------
     InputError
-        If the run has no draws, or is of another problem.
+        If the run has no draws, or is of another problem, or a value is not positive.
     """
-    own = plain(problem)
-    if run.problem and run.problem != digest(own):
+    if run.problem and run.problem != digest(problem):
         found = "one of a problem with another model, prior or noise, or other readings"
         remedy = "sample this problem, or ask the problem that was sampled"
         raise InputError("argument run", "a run of this problem", found, remedy)
     names = "chains", "standards", "compile_seconds", "is_interrupted", "num_draws_requested"
-    parts = {name: getattr(run, name) for name in names} | {"objections": objections}
-    if not isinstance(own, InverseProblem):
-        return Posterior(quantities=quantities_of_target(own), **parts)
-    errors = mesh_errors(own, run)
+    parts = {name: getattr(run, name) for name in names}
+    parts |= {"exceedance": exceedance, "objections": objections}
+    if not isinstance(problem, InverseProblem):
+        return Posterior(quantities=quantities_of_target(problem), **parts)
+    errors = mesh_errors(problem, run)
     parts["doubts"] = [
-        *electrode_doubts(own),
-        *mesh_doubts(own, errors),
-        *time_step_doubts(own, run),
+        *electrode_doubts(problem),
+        *mesh_doubts(problem, errors),
+        *time_step_doubts(problem, run),
     ]
-    if isinstance(problem, FieldProblem):
-        parts["exceedance"] = problem.exceedance
-    labels, coordinates, points = names_of_readings(own), {}, None
-    if (sensors := own.model.on_mesh.sensors) is not None:
+    labels, coordinates, points = names_of_readings(problem), {}, None
+    if (sensors := problem.sensors) is not None:
         points = sensors.points
         columns = {"experiment": sensors.experiments, KIND: sensors.kinds, "group": sensors.groups}
         columns |= {"time": sensors.times} | dict(sensors.further)
@@ -150,19 +149,20 @@ def posterior_of(
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
         columns |= {MESH_ERROR: errors}
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
-    elif own.model.readings:
-        coordinates = coordinates_of(own.model.readings)
-        if own.units:
-            units = [own.units.get(name, "") for name in coordinates["name"]]
+    elif problem.model.readings:
+        coordinates = coordinates_of(problem.model.readings)
+        if problem.units:
+            units = [problem.units.get(name, "") for name in coordinates["name"]]
             coordinates = {UNITS: units} | coordinates
-    scale, sigma, arrays = own.noise.scale, None, own.arrays()
-    if not own.noise.is_exact and not scale.num_parameters and not arrays:  # which have their own
+    scale, sigma, arrays = problem.noise.scale, None, problem.arrays()
+    is_known = not problem.noise.is_exact and not scale.num_parameters
+    if is_known and not arrays:  # which have their own
         sigma = np.asarray(scale.value(np.zeros(0)))
     return Posterior(
-        quantities=quantities_of(own, with_prior=True),
-        mesh=mesh_of(own.prior),
-        sensors=Readings(np.asarray(own.observed), sigma, points, labels, coordinates, arrays),
-        noise=own.reading_noise(),
-        boundary_flux=own.model.on_mesh.boundary_flux,
+        quantities=quantities_of(problem, with_prior=True),
+        mesh=problem.mesh,
+        sensors=Readings(np.asarray(problem.observed), sigma, points, labels, coordinates, arrays),
+        noise=problem.reading_noise(),
+        boundary_flux=problem.model.on_mesh.boundary_flux,
         **parts,
     )

@@ -18,7 +18,6 @@ from typing import Literal
 
 import numpy as np
 
-from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.problem.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
 from invlift.app.problem.table_errors import check_options
 from invlift.app.runs.progress import if_watched, progress_display
@@ -63,7 +62,7 @@ logger = logging.getLogger(__name__)
 
 
 def sample(
-    problem: FieldProblem | InverseProblem | ConstrainedTarget,
+    problem: InverseProblem | ConstrainedTarget,
     kernel: str | Kernel = "chmc",
     *,
     chains: int = 4,
@@ -82,7 +81,7 @@ def sample(
 
     Parameters
     ----------
-    problem : InverseProblem, FieldProblem or Target
+    problem : InverseProblem or Target
         With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
         :class:`~invlift.problems.manifolds.given_manifold.ManifoldProblem`, or one of your own.
     kernel : str or Kernel
@@ -141,7 +140,6 @@ def sample(
         If an argument is out of range, no start with a finite density is found, or the folder
         holds chains that are not to be resumed or belong to another problem.
     """
-    problem = plain(problem)
     _check_is_target(problem)
     require_float64()
     kernel = find_kernel(kernel)
@@ -258,13 +256,18 @@ def check_room(problem, fields, chains: int, draws: int, folder: str | Path | No
             raise InputError("draws", expected, found, "ask for fewer")
 
 
-def read_chains(problem: AnyProblem, kernel: Kernel, warmup: int, seed: int, folder: Path) -> Run:
+def read_chains(
+    problem: InverseProblem | ConstrainedTarget,
+    kernel: Kernel,
+    warmup: int,
+    seed: int,
+    folder: Path,
+) -> Run:
     """The chains that a run has saved so far; it may go on meanwhile.
 
     ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
     :func:`sample`. An InputError if the folder holds no chains, or those of another run.
     """
-    problem = plain(problem)
     is_given = not isinstance(problem, InverseProblem)
     fields = () if is_given else fields_of(problem, quantities_of(problem))
     plan = Plan(kernel, warmup, 1, fields=fields)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.app.runs.quantities import mesh_of, quantities_of
+from invlift.app.runs.quantities import quantities_of
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
@@ -83,7 +83,7 @@ def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, in
     By name of the vector numbers of entries by their names: of a field by where they are.
     """
     fields = {each.name: each for each in quantities_of(problem) if each.place}
-    mesh, found = mesh_of(problem.prior), {}
+    mesh, found = problem.mesh, {}
     for vector, shape in problem.shapes_of_draws().items():
         if not shape or vector in (PREDICTED, NOISE_SCORE):
             continue

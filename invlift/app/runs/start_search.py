@@ -237,7 +237,7 @@ def name_of_reading(problem: InverseProblem, index: int) -> str:
         return f"combination {index} of the readings"
     if labels := labels_of(problem.model.readings):
         return labels[index]
-    labels = getattr(problem.model.on_mesh.sensors, "labels", None)
+    labels = getattr(problem.sensors, "labels", None)
     if labels is not None:
         return f"sensor {labels[index]}"
     return f"sensor {index}" if problem.model.solutions else f"reading {index}"

@@ -20,8 +20,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.problem.table_errors import check_options
+from invlift.app.problems import with_readings
 from invlift.app.runs.progress import if_watched, simulations_display
 from invlift.app.runs.sampling import check_sampler, find_kernel, target_of, versions
 from invlift.app.runs.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields, random_entries
@@ -76,7 +76,7 @@ def _describe(target, where):
 
 
 def calibrate(
-    problem: FieldProblem | InverseProblem,
+    problem: InverseProblem,
     kernel: str | Kernel = "chmc",
     *,
     simulations: int,
@@ -98,7 +98,7 @@ def calibrate(
 
     Parameters
     ----------
-    problem : InverseProblem or FieldProblem
+    problem : InverseProblem
         Its data are not looked at.
     kernel, warmup, starts
         See :func:`~invlift.app.runs.sampling.sample`.
@@ -131,7 +131,7 @@ def calibrate(
         If an argument is out of range, readings cannot be simulated, or the directory holds a
         calibration that is not to be resumed or is another one.
     """
-    problem = with_readings(plain(problem), "problem", "calibrate")
+    problem = with_readings(problem, "problem", "calibrate")
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
     check_options(CalibrationTable, simulations=simulations, draws=draws)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from invlift.app.field_problem import AnyProblem, plain
 from invlift.app.problem.run_tables import SamplerTable
 from invlift.app.problem.table_errors import check_options
+from invlift.app.problems import AnyProblem
 from invlift.app.runs.progress import comparison_display, if_watched
 from invlift.app.runs.sampling import find_kernel, target_of
 from invlift.app.runs.scalars import Scalars, names_of_fields
@@ -73,7 +73,6 @@ def compare(
         If a method is unknown, or an argument out of range.  What keeps a single method from
         sampling is the ``note`` of its row.
     """
-    problem = plain(problem)
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
     samplers = {name: _sampler(problem, method) for name, method in named.items()}
     check_options(SamplerTable, chains=chains, warmup=warmup, seed=seed)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from invlift.app.field_problem import AnyProblem, plain
+from invlift.app.problems import AnyProblem
 from invlift.errors import InputError
 from invlift.posterior.output.files import as_json, write_json
 from invlift.posterior.statistics.comparison import Efficiency
@@ -20,7 +20,7 @@ RECORD = "comparison.json"
 
 def identity_of(problem: AnyProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What the methods of one comparison have in common, as JSON keeps it."""
-    return {**settings, "problem": digest(plain(problem))}
+    return {**settings, "problem": digest(problem)}
 
 
 def write_comparison(folder: Path, rows: Sequence[Efficiency], identity: Mapping[str, Any]) -> None:

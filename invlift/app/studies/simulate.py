@@ -8,7 +8,6 @@ from dataclasses import replace
 import jax
 import numpy as np
 
-from invlift.app.field_problem import FieldProblem
 from invlift.app.runs.quantities import quantities_of
 from invlift.errors import InputError
 from invlift.fem.readings.sensors import Sensors
@@ -44,19 +43,19 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
     return made, theta
 
 
-def simulate_readings(field: FieldProblem, noise: Noise, seed: int) -> tuple[Sensors, Draw]:
+def simulate_readings(own: InverseProblem, noise: Noise, seed: int) -> tuple[Sensors, Draw]:
     """Readings of a field drawn from the prior, with noise, and the truth behind them.
 
     The same sensors with new values; a column sigma, if there was one, holds the scale of the
     noise, whose unknown parameters are drawn as well. An InputError as of
     :func:`simulate_problem`.
     """
-    problem, theta = simulate_problem(replace(field.problem, noise=noise), seed)
+    problem, theta = simulate_problem(replace(own, noise=noise), seed)
     zeta, _ = problem.split(theta)
-    values, sigma = np.asarray(problem.observed), field.sensors.sigma
+    values, sigma = np.asarray(problem.observed), own.sensors.sigma
     if sigma is not None:
         sigma = np.broadcast_to(np.asarray(noise.sigma(jax.device_put(zeta))), values.shape)
-    return replace(field.sensors, values=values, sigma=sigma), _drawn(problem, theta)
+    return replace(own.sensors, values=values, sigma=sigma), _drawn(problem, theta)
 
 
 def simulate_by_name(

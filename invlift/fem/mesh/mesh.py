@@ -56,6 +56,12 @@ class Mesh:
     name: str
     notes: tuple[str, ...] = ()
 
+    @property
+    def size(self) -> str:
+        """Number of nodes and cells, in words."""
+        kind = "triangles" if self.dim == 2 else "tetrahedra"
+        return f"{self.num_nodes} nodes, {self.num_cells} {kind}"
+
     def __repr__(self) -> str:
         """Return what there is, in a line: arrays would fill pages."""
         kinds = {"boundary groups": self.boundaries, "subdomains": self.subdomains}
