@@ -19,7 +19,12 @@ from invlift.lift.jacobians import (
     Triangular,
     differentiate,
 )
-from invlift.lift.jacobians.bordered import LowRankFactor
+from invlift.lift.jacobians.block_bidiagonal import BlockBidiagonalJacobian
+from invlift.lift.jacobians.block_diagonal import BlockDiagonalJacobian
+from invlift.lift.jacobians.bordered import BorderedJacobian, LowRankFactor
+from invlift.lift.jacobians.dense import DenseJacobian, factorise
+from invlift.lift.jacobians.diagonal import DiagonalJacobian
+from invlift.lift.jacobians.grouped import GroupedJacobian
 from invlift.programs.compilation import Program
 from invlift.programs.pytrees import Module
 
@@ -247,3 +252,28 @@ def test_columns_a_million_times_larger_than_the_core_keep_their_digits():
 def test_a_jacobian_without_full_rank_has_no_finite_gram_term():
     _, jacobian = differentiate(lambda at: jnp.stack([at[0], 2.0 * at[0]]), jnp.ones(2), Dense(2))
     assert not np.isfinite(jacobian.inner().log_determinant())
+
+
+ROW = np.random.default_rng(4).standard_normal((200, 2, 1))
+PIVOTS = jax.vmap(lambda row: factorise(row @ row.T, is_symmetric=False).pivots[1])(ROW)
+ROW = ROW[np.asarray(PIVOTS) < 0.0][:20]
+#: Jacobians whose J J^T is singular but for rounding, which leaves it indefinite.
+SINGULAR = {
+    "dense": lambda: DenseJacobian(ROW[0]),
+    "blocks": lambda: BlockDiagonalJacobian(ROW),
+    "neighbours": lambda: BlockBidiagonalJacobian(ROW[:1], 0.0 * ROW[:1]),
+    "groups": lambda: GroupedJacobian(
+        1e12 * np.repeat(ROW.reshape(40, 1), 2, axis=1), np.ones(40), np.arange(40) // 2, 20
+    ),
+    "columns beside": lambda: BorderedJacobian(
+        (1e12 * np.array([[1.1], [2.3]]) * ROW.reshape(1, 40),), DiagonalJacobian(np.ones(40))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SINGULAR)
+def test_a_product_that_is_not_positive_is_no_number(kind):
+    """And not the logarithm of a determinant's size, by which a draw might be accepted."""
+    jacobian = jax.tree.map(jnp.asarray, SINGULAR[kind]())
+    assert np.isnan(jacobian.inner().log_determinant())
+    assert not np.isnan(jacobian.inner(jacobian).log_determinant())  # negative control

@@ -78,9 +78,9 @@ def _unjoined_facets(mesh: Mesh) -> np.ndarray:
     of the mesh lies on another.
     """
     centres = mesh.points[mesh.boundary_facets].mean(axis=1)
-    corners = mesh.points[mesh.cells]
+    corners = mesh.cell_search.corners
     behind = centres + BEHIND * (centres - corners[mesh.boundary_cells].mean(axis=1))
-    found, _ = find_cells(corners, behind, 0.0)
+    found, _ = find_cells(mesh.cell_search, behind, 0.0)
     return np.flatnonzero(found >= 0)
 
 

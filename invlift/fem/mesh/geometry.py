@@ -24,9 +24,11 @@ class SimplexSearch:
     Parameters
     ----------
     corners : ndarray, shape (num_simplices, num_corners, dim)
+        Kept under this name.
     """
 
     def __init__(self, corners: np.ndarray) -> None:
+        self.corners = corners
         centroids = corners.mean(axis=1)
         radii = np.linalg.norm(corners - centroids[:, None], axis=2).max(axis=1)
         classes = np.floor(np.log2(radii / radii.max())).astype(int)
@@ -81,13 +83,14 @@ def barycentric(corners: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np
 
 
 def find_cells(
-    corners: np.ndarray, points: np.ndarray, tolerance: float
+    cells: SimplexSearch, points: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the cell that holds each point.
 
     Parameters
     ----------
-    corners : ndarray, shape (num_cells, dim + 1, dim)
+    cells : SimplexSearch
+        Of num_cells cells.
     points : ndarray, shape (k, dim)
     tolerance : float
         A point this far beyond a facet still counts as inside; in length units.
@@ -100,11 +103,11 @@ def find_cells(
     weights : ndarray, shape (k, dim + 1)
         Barycentric coordinates, within [0, 1] and adding to 1.
     """
-    cell = np.full(len(points), -1)
+    corners, cell = cells.corners, np.full(len(points), -1)
     depth = np.full(len(points), -np.inf)
     weights = np.zeros((len(points), corners.shape[1]))
     reach = np.full(len(points), tolerance)
-    for owner, candidate in SimplexSearch(corners).candidates(points, reach):
+    for owner, candidate in cells.candidates(points, reach):
         coordinates, depths = barycentric(corners[candidate], points[owner])
         least = depths.min(axis=1)
         order = np.lexsort((candidate, -least, owner))

@@ -20,7 +20,7 @@ from invlift.errors import InputError, closest
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh import functionals
 from invlift.fem.mesh.expressions import evaluate, is_expression
-from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, find_cells
+from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, SimplexSearch, find_cells
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,7 +228,12 @@ class Mesh:
         A point outside by less than 1e-9 of the mesh's diameter counts as inside.
         """
         tolerance = RELATIVE_TOLERANCE * self.diameter
-        return find_cells(self.points[self.cells], points, tolerance)
+        return find_cells(self.cell_search, points, tolerance)
+
+    @cached_property
+    def cell_search(self) -> SimplexSearch:
+        """What finds cells near points."""
+        return SimplexSearch(self.points[self.cells])
 
     def mean_over(
         self, group: str | None, place: Literal["node", "cell"], where: str | None = None

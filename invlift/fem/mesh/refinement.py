@@ -57,8 +57,9 @@ class Refinement:
     def of_field(self, location: str) -> csr_array:
         """Values of a field on the refined mesh from those on the given one, (N_fine, N).
 
-        The field is at the "nodes" or in the "cells".
+        The field is at the "nodes" or in the "cells"; of anything else an InputError.
         """
+        self.given.places_of(location)
         if location == "nodes":
             return self.nodes
         size = len(self.parents)

@@ -6,6 +6,8 @@ takes a time linear in the number of groups.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -17,7 +19,7 @@ from invlift.lift.jacobians.base import (
     sweeps,
     transposed_sweeps,
 )
-from invlift.lift.jacobians.small import factorise_block
+from invlift.lift.jacobians.dense import factorise
 from invlift.programs.pytrees import static
 
 
@@ -60,17 +62,17 @@ class BlockTridiagonalFactor(Factor):
         return jnp.sum(jax.vmap(lambda each: each.log_determinant())(self.pivots))
 
 
-def _factorise_tridiagonal(diagonal, below, above) -> BlockTridiagonalFactor:
+def _factorise_tridiagonal(diagonal, below, above, is_symmetric) -> BlockTridiagonalFactor:
     """From blocks (B, r, r)."""
 
     def eliminate(last, each):
         pivot, above_last = last
         here, below, above = each
-        new = factorise_block(here - below @ pivot.solve(above_last))
+        new = inverted(here - below @ pivot.solve(above_last))
         return (new, above), new
 
-    size = diagonal.shape[-1]
-    nothing = factorise_block(jnp.eye(size)), jnp.zeros((size, size))
+    inverted, size = partial(factorise, is_symmetric=is_symmetric), diagonal.shape[-1]
+    nothing = inverted(jnp.eye(size)), jnp.zeros((size, size))
     _, pivots = jax.lax.scan(eliminate, nothing, (diagonal, below, above))
     return BlockTridiagonalFactor(pivots, below, above)
 
@@ -106,7 +108,7 @@ class BlockBidiagonalJacobian(ConstraintJacobian):
         diagonal = _products(self.here, right.here) + _products(self.before, right.before)
         below = _products(self.before, _before(right.here))
         above = _products(self.here, _after(right.before))
-        return _factorise_tridiagonal(diagonal, below, above)
+        return _factorise_tridiagonal(diagonal, below, above, other is None)
 
 
 class BlockBidiagonal(Structure, settings=True):

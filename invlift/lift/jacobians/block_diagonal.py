@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -13,7 +15,7 @@ from invlift.lift.jacobians.base import (
     sweeps,
     transposed_sweeps,
 )
-from invlift.lift.jacobians.small import factorise_block, for_each
+from invlift.lift.jacobians.dense import factorise, for_each
 from invlift.programs.pytrees import static
 
 
@@ -70,7 +72,8 @@ class BlockDiagonalJacobian(ConstraintJacobian):
         right = self if other is None else other
         products = jnp.einsum("brc,bsc->brs", self.blocks, right.blocks)
         num_rows = products.shape[1]
-        return BlockDiagonalFactor(for_each(factorise_block, products, num_rows), num_rows)
+        inverted = partial(factorise, is_symmetric=other is None)
+        return BlockDiagonalFactor(for_each(inverted, products, num_rows), num_rows)
 
 
 class BlockDiagonal(Structure, settings=True):

@@ -125,8 +125,7 @@ class BorderedJacobian(ConstraintJacobian):
         left, right = (jnp.concatenate(each.transposed).T for each in (self, with_))
         scaled = core.solve(left)
         capacitance = jnp.eye(self.num_columns) + _row_products(right.T, scaled.T)
-        # Symmetric, but not positive definite where the core is not.
-        return LowRankFactor(core, right, scaled, factorise(capacitance, is_symmetric=False))
+        return LowRankFactor(core, right, scaled, factorise(capacitance, is_symmetric=is_symmetric))
 
 
 def _row_products(left, right):

@@ -1,10 +1,13 @@
 """No structure: for few constraints.
 
-Matrices of few rows are factorised by JAX's own operations, also many side by side; larger ones by
-LAPACK.
+Matrices of few rows, such as the blocks of large structured ones, are factorised by JAX's own
+operations, many side by side or within a loop: a call of LAPACK for each takes many times as long.
+Larger ones are left to LAPACK.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +25,9 @@ from invlift.programs.pytrees import static
 #: Rows up to which a matrix is factorised without LAPACK: up to 11 that takes no longer, at 25
 #: twice as long.
 FEW_ROWS = 32
+#: Rows up to which it is so by operations written out: that takes a half to a third of the time
+#: within a loop, but as many times as long to compile as there are rows.
+MAX_WRITTEN_OUT = 6
 
 
 class Inverted(Factor):
@@ -114,7 +120,8 @@ class LU(Factor):
 def factorise(matrix: jax.Array, *, is_symmetric: bool) -> Factor:
     """Factor of a matrix, (d, d); if it is symmetric it is positive definite as well."""
     if matrix.shape[0] <= FEW_ROWS:
-        inverse, pivots = _sweep(matrix)
+        is_least = matrix.shape[0] <= MAX_WRITTEN_OUT
+        inverse, pivots = (_sweep_written_out if is_least else _sweep)(matrix)
         if is_symmetric:
             pivots = jnp.where(pivots > 0.0, pivots, jnp.nan)
         return Inverted(inverse, pivots)
@@ -141,6 +148,26 @@ def _sweep(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     both = jnp.concatenate([matrix, jnp.zeros((size, 1))], axis=1)
     both = jax.lax.fori_loop(0, size, sweep, both)
     return both[:, :size], both[:, size]
+
+
+def _sweep_written_out(matrix):
+    """The same of very few rows."""
+    pivots = []
+    for each in range(matrix.shape[0]):
+        pivot, column, row = matrix[each, each], matrix[:, each], matrix[each]
+        pivots.append(pivot)
+        matrix = matrix - jnp.outer(column, row / pivot)
+        matrix = matrix.at[each].set(row / pivot).at[:, each].set(-column / pivot)
+        matrix = matrix.at[each, each].set(1.0 / pivot)
+    return matrix, jnp.stack(pivots)
+
+
+def for_each(fn: Callable, over, num_rows: int):
+    """A function of each of B blocks of r rows: of all at once if they are small, else in turn.
+
+    LAPACK called for all at once can make chains in threads wait for each other on JAX 0.10.
+    """
+    return jax.vmap(fn)(over) if num_rows <= MAX_WRITTEN_OUT else jax.lax.map(fn, over)
 
 
 class DenseJacobian(ConstraintJacobian):

@@ -7,6 +7,7 @@ Woodbury identity within the groups, at a cost linear in the readings.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.lift.jacobians.base import ConstraintJacobian, Factor, Structure
-from invlift.lift.jacobians.small import factorise_block, for_each
+from invlift.lift.jacobians.dense import factorise, for_each
 from invlift.programs.pytrees import static
 
 
@@ -109,7 +110,8 @@ class GroupedJacobian(ConstraintJacobian):
         core, width = self.diagonal * right.diagonal, self.columns.shape[1]
         products = right.columns[:, :, None] * (self.columns / core[:, None])[:, None, :]
         sums = jax.ops.segment_sum(products, self.groups, self.num_groups)
-        capacitance = for_each(factorise_block, jnp.eye(width) + sums, width)
+        inverted = partial(factorise, is_symmetric=other is None)
+        capacitance = for_each(inverted, jnp.eye(width) + sums, width)
         return GroupedFactor(
             core, self.columns, right.columns, self.groups, capacitance, self.num_groups
         )

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.lift.jacobians.base import ConstraintJacobian, Factor
-from invlift.lift.jacobians.small import factorise_block
+from invlift.lift.jacobians.dense import factorise
 from invlift.programs.pytrees import Module, static
 
 
@@ -172,7 +172,7 @@ class MarkovJacobian(ConstraintJacobian):
             carry, carry_right, read, read_right, spread, own = each
             covariance = carry @ covariance @ carry_right.T + spread
             of_readings = read @ covariance @ read_right.T + jnp.diag(own)
-            factor = factorise_block(of_readings)
+            factor = factorise(of_readings, is_symmetric=other is None)
             inverse = factor.solve(one)
             gain = covariance @ read_right.T @ inverse
             gain_right = (inverse @ read @ covariance).T

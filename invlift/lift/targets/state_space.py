@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.lift.jacobians import BlockBidiagonal, Factor
-from invlift.lift.jacobians.small import factorise_block, for_each
+from invlift.lift.jacobians.dense import factorise, for_each
 from invlift.lift.targets.lifted_form import Lifted
 from invlift.lift.targets.manifold import ManifoldPoint
 from invlift.programs.pytrees import static
@@ -97,7 +97,9 @@ class StateSpacePosterior(Lifted):
         # |det R'| of R' R'^T, which is factorised without pivots.
         squares = jnp.einsum("tij,tkj->tik", slopes, slopes)
         stretch = for_each(
-            lambda block: factorise_block(block).log_determinant(), squares, slopes.shape[1]
+            lambda block: factorise(block, is_symmetric=True).log_determinant(),
+            squares,
+            slopes.shape[1],
         )
         return reference + 0.5 * (jnp.sum(stretch) - gram.log_determinant())
 
