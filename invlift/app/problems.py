@@ -7,10 +7,11 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+import cloudpickle
 from pydantic import PrivateAttr
 
 from invlift.app.problem.build import build_noise, build_problem
@@ -138,11 +139,8 @@ def _run(spec: PythonSpec) -> ModuleType:
         importlib.util.spec_from_file_location(_MODULE, spec.source)
     )
     sys.modules[_MODULE] = module
-    with suppress(ImportError):
-        import cloudpickle
-
-        # Workers have not got the file: its functions are sent as they are.
-        cloudpickle.register_pickle_by_value(module)
+    # Workers have not got the file: its functions are sent as they are.
+    cloudpickle.register_pickle_by_value(module)
     with _failures_named(spec, spec._file):
         exec(compile(spec.content, str(spec.source), "exec"), vars(module))
     return module

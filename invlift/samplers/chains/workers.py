@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 from uuid import uuid4
 
+import cloudpickle
 import jax
 import numpy as np
 import scipy.linalg  # noqa: F401  (loads the LAPACK that JAX calls, so that it can be limited)
@@ -192,7 +193,7 @@ class Processes:
     def __init__(self, work: Work, executor: Executor) -> None:
         portable = jax.tree.map(np.asarray, (work.target, work.starts))
         work = work._replace(target=portable[0], starts=portable[1])
-        self._content = _dumps((work, keeps_compiled_programs()))
+        self._content = cloudpickle.dumps((work, keeps_compiled_programs()))
         self._name, self._executor = uuid4().hex, executor
 
     def submit(self, segment: Segment) -> Future[list[Block]]:
@@ -221,15 +222,6 @@ class Processes:
 
     def stop(self) -> None:
         """Nothing: a segment is over in a few seconds."""
-
-
-def _dumps(content: tuple[Work, bool]) -> bytes:
-    """The same as pickle; by cloudpickle, where it is installed, also what a script defines."""
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle.dumps(content)
-    return cloudpickle.dumps(content)
 
 
 def run_segment(
