@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:  # the command line tells of errors before it imports anything large
+    import numpy as np
 
 #: Characters of each of the four parts that are shown: a file may hold anything.
 MAX_LENGTH = 400
@@ -81,7 +83,7 @@ def told_at(where: str | Callable[[str], str]) -> Iterator[None]:
 
 def is_integer(value: Any) -> bool:
     """Whether an argument is an integer, of Python or NumPy; True and False are none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def as_numbers(
@@ -95,6 +97,8 @@ def as_numbers(
         If it has no such form, as text and complex numbers: with what was ``expected``, and the
         ``remedy``.  Dates have none, as nobody knows in which unit of time they would count.
     """
+    import numpy as np
+
     try:
         array = np.asarray(given)
         kind = array.dtype.kind
@@ -117,6 +121,8 @@ def as_number(value: Any) -> float:
 
     True and False are no numbers, as for :func:`is_integer`.
     """
+    import numpy as np
+
     try:
         is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
         return float(value) if is_number else np.nan

@@ -1,7 +1,10 @@
 """The command line as a person meets it: exit statuses, files, one line for each mistake."""
 
 import json
+import shlex
 import signal
+import subprocess
+import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -14,6 +17,7 @@ from command_line import assert_one_line, call, finish, start, start_held, stric
 from problem_files import REMOVED, SENSORS, readings, write_problem
 
 from invlift.app.checks import Finding, Report
+from invlift.app.cli import COMMANDS, _parser
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
 from invlift.fem.readings.sensors import read_sensors
@@ -124,6 +128,41 @@ def test_usage_help_and_version(capsys):
         assert command in printed
     assert call("--version") == 0
     assert capsys.readouterr().out.startswith("invlift 0.")
+
+
+def modules_after(*arguments):
+    """Large modules that a process has imported when it has printed help, and its seconds."""
+    code = (
+        "import sys, time\n"
+        "from invlift.app.cli import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit:\n    pass\n"
+        "large = {'jax', 'numpy', 'pandas', 'pydantic', 'rich', 'skfem'} & {*sys.modules}\n"
+        "print(time.process_time(), *sorted(large), file=sys.stderr)\n"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds, *large = done.stderr.split()
+    return large, float(seconds)
+
+
+def test_help_is_there_at_once():
+    large, seconds = modules_after("--help")
+    assert large == []
+    assert seconds < 0.5
+    # negative control: the names of methods are those that are registered
+    assert "jax" in modules_after("run", "--help")[0]
+
+
+def test_each_command_has_an_example_that_it_takes(capsys):
+    for name, (_, rest) in COMMANDS.items():
+        words = shlex.split(rest.partition(">")[0])
+        assert _parser(name).parse_args([name, *words]).command == name
+        with pytest.raises(SystemExit):
+            _parser(name).parse_args([name, "--help"])
+        assert f"example: invlift {name} {rest}" in capsys.readouterr().out
+    with pytest.raises(SystemExit):  # negative control
+        _parser("simulate").parse_args(["simulate", "disc/problem.toml"])
 
 
 # --- check and simulate -------------------------------------------------------------------------

@@ -160,7 +160,7 @@ def test_what_is_kept_is_told_where_something_is(tmp_path, capsys, monkeypatch):
     def refuse(*_):
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("invlift.app.cli._command", lambda _: refuse)
+    monkeypatch.setattr("invlift.app.commands.process._command", lambda _: refuse)
     path, needed = write_problem(tmp_path), {"calibrate": ["--simulations", 2]}
     words = {"run": "chains have saved", "calibrate": "simulations have saved"}
     for command in ("run", "calibrate", "report"):
