@@ -18,6 +18,7 @@ SHOWN = (
     "examples/*/*.toml",
     "examples/*/*.ohm",
     "meshes/README.md",
+    "tests/benchmarks/measurements.md",
 )
 
 

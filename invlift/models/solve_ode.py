@@ -3,7 +3,7 @@
 Steps do not depend on the unknowns: a solver that chooses them by the error jumps where it chooses
 another number, and constraints that are to hold to 1e-9 cannot be met across a jump.  Fixed steps
 under one scan also take a twentieth of the time of a library of adaptive solvers with the same
-number of steps (docs/measurements.md).
+number of steps (tests/benchmarks/measurements.md).
 """
 
 from __future__ import annotations
