@@ -148,7 +148,7 @@ def check_places(problem: AnyProblem) -> list[Finding]:
     points = np.unique(points[np.isfinite(points).all(axis=1)], axis=0)
     if len(points) < FEWEST_PLACES:
         return []
-    found, _ = find_cells(mesh.points[mesh.cells], points, 0.0)
+    found, _ = find_cells(mesh.cell_search, points, 0.0)
     edges = edge_lengths(mesh, mesh.cells[found[found >= 0]])
     span, whole = (float(np.ptp(each, axis=0).max()) for each in (points, mesh.points))
     if not edges.size or span > MUCH_CLOSER * edges.min():
