@@ -12,6 +12,7 @@ from .app.runs.results import posterior_of as posterior_of
 from .app.runs.sampling import sample as sample
 from .app.studies.calibrate import calibrate as calibrate
 from .app.studies.compare import compare as compare
+from .chains import Chain as Chain
 from .errors import InputError as InputError
 from .fem.electrodes.complete import electrode_model as electrode_model
 from .fem.electrodes.point_electrodes import point_electrode_model as point_electrode_model

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -10,11 +9,12 @@ import tomli_w
 from normal_noise import NormalNoise
 from structured import box_mesh, interior_points, write_gmsh
 
+from invlift.chains import Chain
 from invlift.fem.mesh.construction import read_mesh
 from invlift.fem.readings.sensors import sensors_from_arrays, write_sensors
 from invlift.moments import Moments
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.samplers.chains.results import ChainResult, Run
+from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import ConstrainedHMC
 
 #: What a name from a file may try.
@@ -34,7 +34,7 @@ def run_from_prior(problem, num=10):
     thetas = np.random.default_rng(1).standard_normal((num, problem.num_unknowns))
     draws = jax.tree.map(np.asarray, jax.jit(partial(jax.lax.map, kept))(thetas))
     stats = {"acceptance_rate": np.ones(num)}
-    chain = ChainResult(draws, stats, {}, {}, step_size=1.0, warmup_seconds=0, sampling_seconds=0)
+    chain = Chain(draws, stats, {}, {}, step_size=1.0, warmup_seconds=0, sampling_seconds=0)
     return Run([chain], 0.0, False, ConstrainedHMC.standards)
 
 
@@ -45,7 +45,7 @@ def make_posterior(dim=2, *, location="nodes", num=4, num_draws=60, num_sensors=
     size = mesh.num_nodes if location == "nodes" else mesh.num_cells
     solutions = 2 + rng.normal(size=(2, num_draws, mesh.num_nodes))
     chains = [
-        SimpleNamespace(
+        Chain(
             draws={
                 "log_conductivity": 0.3 + 0.5 * rng.normal(size=(num_draws, size)),
                 "solution": solution,

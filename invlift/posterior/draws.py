@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 import xarray as xr
 
+from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.posterior.statistics.labelled import label, places_on
 from invlift.posterior.statistics.parts import (
-    Chain,
     Mesh,
     ReadingNoise,
     Readings,

@@ -20,7 +20,7 @@ from invlift.posterior.names import vector_of
 from invlift.posterior.statistics.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.statistics.diagnostics import Diagnostics
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
-from invlift.posterior.statistics.parts import recorded, total
+from invlift.posterior.statistics.parts import total
 from invlift.posterior.statistics.scalars import movement
 from invlift.posterior.statistics.sensor_fit import SensorStatistics
 from invlift.standards import (
@@ -141,7 +141,7 @@ def verdict_of(posterior: PosteriorStatistics) -> Verdict:
     """Judge a run by everything that its posterior knows."""
     field, num_chains, num_draws = posterior.field, posterior.num_chains, posterior.num_draws
     needed, num_requested = MIN_ESS_PER_CHAIN * num_chains, posterior.num_draws_requested or 0
-    stats = recorded(posterior.chains, "stats")
+    stats = [chain.stats for chain in posterior.chains]
     rules = [
         *(Rule(True, DOUBT, f"the problem was not ready to run, by its {each}", NOT_READY)
           for each in posterior.objections),

@@ -103,9 +103,10 @@ def test_the_flux_of_each_draw_balances_the_source(results, monkeypatch):
     assert step > 1
     assert thinned["stored_draw"].values.tolist() == list(range(0, 60, step))
     np.testing.assert_allclose(thinned, -5.0, rtol=1e-9)
-    solved = [each for each in posterior.chains for each.draws in [dict(each.draws)]]
-    for each in solved:
-        each.draws.pop("solution")
+    solved = [
+        replace(each, draws={name: x for name, x in each.draws.items() if name != "solution"})
+        for each in posterior.chains
+    ]
     again = replace(posterior, chains=solved).flux("left")
     np.testing.assert_allclose(again, flux, rtol=1e-9)
     in_kelvin = field.with_units({"solution": "K"}).posterior(run)

@@ -7,8 +7,8 @@ import pytest
 from command_line import assert_one_line, call
 from normal_noise import NormalNoise
 
+from invlift.chains import Chain
 from invlift.posterior import Posterior, Readings
-from invlift.samplers.chains.results import ChainResult
 
 
 def write_run(folder, sigma, *, spread=0.2, seed=0, num_chains=2):
@@ -16,7 +16,7 @@ def write_run(folder, sigma, *, spread=0.2, seed=0, num_chains=2):
     rng = np.random.default_rng(seed)
     readings = Readings(np.linspace(-1.5, 1.5, 12), sigma=sigma)
     chains = [
-        ChainResult({"predicted": spread * rng.normal(size=(400, 12))}, {}, {}, {}, 1.0, 1.0, 1.0)
+        Chain({"predicted": spread * rng.normal(size=(400, 12))}, {}, {}, {}, 1.0, 1.0, 1.0)
         for _ in range(num_chains)
     ]
     noise = NormalNoise(readings.values, sigma)
@@ -61,7 +61,7 @@ def test_bad_folders_are_one_line_and_status_2(tmp_path, capsys, monkeypatch):
     write_run("right", 1.0)
     (tmp_path / "empty").mkdir()
     rng = np.random.default_rng(1)
-    chain = ChainResult({"predicted": rng.normal(size=(30, 12))}, {}, {}, {}, 1.0, 1.0, 1.0)
+    chain = Chain({"predicted": rng.normal(size=(30, 12))}, {}, {}, {}, 1.0, 1.0, 1.0)
     readings = Readings(np.ones(12), sigma=1.0)
     noise = NormalNoise(readings.values, 1.0)
     Posterior([chain], sensors=readings, noise=noise).write("other")

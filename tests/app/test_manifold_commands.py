@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import invlift as library
+from invlift.chains import Chain
 from invlift.posterior.statistics.comparison import efficiency
 
 ARM = """
@@ -120,8 +121,7 @@ def test_large_matrices_are_compared_entry_by_entry():
     rng = np.random.default_rng(1)
     draws = rng.standard_normal((2, 200, 19, 3))
     chains = [
-        SimpleNamespace(draws={"joints": each}, warmup_seconds=1.0, sampling_seconds=1.0)
-        for each in draws
+        Chain(draws={"joints": each}, warmup_seconds=1.0, sampling_seconds=1.0) for each in draws
     ]
     standards = SimpleNamespace(failures=None, caveat="")
     found = efficiency("any", chains, standards)

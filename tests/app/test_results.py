@@ -8,8 +8,9 @@ from problem_files import write_problem
 from scipy.stats import kstest, t
 
 import invlift
+from invlift.chains import Chain
 from invlift.noise import gaussian_noise, student_t_noise
-from invlift.samplers.chains.results import ChainResult, Run
+from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import HMC, ConstrainedHMC
 from invlift.unknowns.distributions import lognormal
 
@@ -24,7 +25,7 @@ def made_up_run(field, standards, **draws):
     rng = np.random.default_rng(5)
     size = field.prior.num_white
     chains = [
-        ChainResult(
+        Chain(
             draws={
                 "log_conductivity": rng.normal(size=(60, size)),
                 "predicted": rng.normal(size=(60, 3)),

@@ -1,28 +1,21 @@
 """Meshes and made-up runs for the tests of the posterior layer."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from normal_noise import NormalNoise
 from scipy.stats import norm
 
+import invlift.chains
 from invlift.moments import Moments
 from invlift.posterior import Posterior, Quantity, Readings
 
 
-@dataclass(frozen=True)
-class Chain:
-    """What sampling returns for one chain, as far as this layer looks at it."""
-
-    draws: dict
-    stats: dict = field(default_factory=dict)
-    moments: dict = field(default_factory=dict)
-    warmup_stats: dict = field(default_factory=dict)
-    step_size: float = 0.5
-    warmup_seconds: float = 1.0
-    sampling_seconds: float = 2.0
-    compile_seconds: float = 3.0
+def Chain(draws, *parts, **more):
+    """A chain as sampling returns it."""
+    times = {"step_size": 0.5, "warmup_seconds": 1.0, "sampling_seconds": 2.0}
+    return invlift.chains.Chain(draws, *parts, **times | more)
 
 
 class Mesh(NamedTuple):

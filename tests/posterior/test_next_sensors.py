@@ -1,7 +1,6 @@
 """Where to measure next: against a Kalman filter with the covariances of the draws."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -96,7 +95,7 @@ def test_draws_that_are_not_all_stored_are_taken_together(is_drawn):
         own = {"log_conductivity": phi[::2], "solution": chain.draws["solution"][::4]}
         own |= {name: phi.mean(axis=1)} if is_drawn else {}
         draws = {key: values for key, values in chain.draws.items() if key not in own} | own
-        chains.append(SimpleNamespace(draws=draws, every={"log_conductivity": 2, "solution": 4}))
+        chains.append(Chain(draws=draws, every={"log_conductivity": 2, "solution": 4}))
     short = made_up()
     for chain in short.chains:
         chain.draws.update({key: values[::4] for key, values in chain.draws.items()})

@@ -1,13 +1,13 @@
 """Posteriors of which not all draws of the field are stored."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
 from posterior_cases import Mesh, field_quantities
 
+from invlift.chains import Chain
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior import Posterior
 from invlift.posterior.statistics.diagnostics import diagnose_field
@@ -42,7 +42,7 @@ def chain_of(field, max_bytes):
         "log_conductivity_field_std": field.std(axis=1),
         "sigma": np.exp(field[:, 0]),
     }
-    return SimpleNamespace(
+    return Chain(
         draws=draws,
         stats={"acceptance_rate": np.full(len(field), 0.8)},
         moments={"log_conductivity": record.moments},
@@ -128,7 +128,7 @@ def test_a_long_vector_is_judged_by_all_draws():
             | {"draws": {"long": each.draws["log_conductivity"]}}
             for each in found
         ]
-        return Posterior([SimpleNamespace(**each) for each in parts])
+        return Posterior([Chain(**each) for each in parts])
 
     found = posterior(40 * 1010 * 8).vector_diagnostics["long"]
     whole = posterior(np.inf).vector_diagnostics["long"]
@@ -193,8 +193,7 @@ def test_files_say_which_draws_are_stored(thinned, tmp_path):
 
 def test_an_explicit_posterior_still_needs_equally_many_draws(whole):
     chains = [
-        SimpleNamespace(**vars(chain) | {"every": {}, "draws": dict(chain.draws)})
-        for chain in whole.chains
+        Chain(**vars(chain) | {"every": {}, "draws": dict(chain.draws)}) for chain in whole.chains
     ]
     for chain in chains:
         chain.draws["log_conductivity"] = chain.draws["log_conductivity"][::2]

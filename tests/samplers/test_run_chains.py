@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from sampler_cases import SPHERE, RelativeDensity
 
+from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.samplers.chains import parallel, saving, workers
 from invlift.samplers.chains.chain import run_blocks
@@ -23,7 +24,7 @@ from invlift.samplers.chains.fields import FieldRecord
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import chain_key, check_reproduced
-from invlift.samplers.chains.results import ChainResult, cut_to_one_length
+from invlift.samplers.chains.results import cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
 from invlift.samplers.chains.state import Block, gather, start_chain
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS
@@ -166,7 +167,7 @@ def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_
 def test_chains_of_unequal_length_are_cut_so_that_most_draws_are_left(lengths, kept, length):
     def chain(index, num):
         values = index + np.arange(num) / 1000
-        return ChainResult({"x": values}, {"rate": values}, {}, {}, 1.0, 0.0, 0.0)
+        return Chain({"x": values}, {"rate": values}, {}, {}, 1.0, 0.0, 0.0)
 
     found = cut_to_one_length([chain(index, num) for index, num in enumerate(lengths)])
     assert [round(each.draws["x"][0]) for each in found] == kept
@@ -542,7 +543,7 @@ def test_chains_of_unequal_length_are_thinned_alike():
     def chain(num, every):
         values = np.arange(num, dtype=float)
         draws = {"x": values, "field": values[::every, None]}
-        return ChainResult(draws, {"rate": values}, {}, {}, 1.0, 0.0, 0.0, every={"field": every})
+        return Chain(draws, {"rate": values}, {}, {}, 1.0, 0.0, 0.0, every={"field": every})
 
     found = cut_to_one_length([chain(100, 4), chain(90, 2), chain(5, 1)])
     assert [each.num_draws for each in found] == [90, 90]

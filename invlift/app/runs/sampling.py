@@ -23,6 +23,7 @@ from invlift.app.problem.table_errors import check_options
 from invlift.app.runs.progress import if_watched, progress_display
 from invlift.app.runs.quantities import fields_of, quantities_of, quantities_of_target
 from invlift.app.runs.starts import Starts, chosen_starts
+from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.files.tables import table_of_dataclass
 from invlift.lift.targets.manifold import ManifoldTarget
@@ -39,7 +40,7 @@ from invlift.programs.precision import require_float64
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
+from invlift.samplers.chains.results import Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
 from invlift.samplers.chains.state import gather
 from invlift.samplers.chains.workers import single_threaded_blas
@@ -279,7 +280,7 @@ def read_chains(
 
 
 def _next_goal(
-    kernel: Kernel, quantities: Sequence[Quantity], chains: Sequence[ChainResult]
+    kernel: Kernel, quantities: Sequence[Quantity], chains: Sequence[Chain]
 ) -> int | None:
     """How many draws chains are to have next, interrupted or not; None if the verdict is good."""
     least, most = (extreme(chain.num_draws for chain in chains) for extreme in (min, max))

@@ -28,6 +28,7 @@ from invlift.app.runs.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fie
 from invlift.app.runs.starts import STARTS
 from invlift.app.studies.calibration_table import read_simulations, write_simulations
 from invlift.app.studies.simulate import simulate_problem
+from invlift.chains import Chain
 from invlift.errors import InputError, first_line, printable
 from invlift.files.atomic import only_writer
 from invlift.files.tables import Table, integer
@@ -46,7 +47,6 @@ from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
@@ -277,11 +277,11 @@ class _Task:
         numbers = *map(float, numbers), time.perf_counter() - began
         return Simulation(simulation, outcome, ranks, result.num_draws, ess, *numbers)
 
-    def _chain(self, problem: InverseProblem, seed: int) -> ChainResult:
+    def _chain(self, problem: InverseProblem, seed: int) -> Chain:
         """A chain that is long enough, or as long as one may be."""
         target = target_of(problem, self.kernel)
 
-        def next_goal(results: Sequence[ChainResult]) -> int | None:
+        def next_goal(results: Sequence[Chain]) -> int | None:
             num_draws, (outcome, *_) = results[0].num_draws, self._judged(results[0])
             is_longest = num_draws >= MOST_DRAWS * self.num_kept
             return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
@@ -291,7 +291,7 @@ class _Task:
         starts, recorder = starts(self.kernel, target, seed, 1), self._recorder(target)
         return run_chains(recorder, plan, starts, seed, next_goal=next_goal).chains[0]
 
-    def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
+    def _judged(self, result: Chain) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""
         every = self._scalars(result.draws)
         draws = {name: every[name] for name in self.names}

@@ -21,7 +21,7 @@ from invlift.posterior.names import AT_TIME, FIELD, MESH_ERROR, SOLUTION
 from invlift.posterior.output.groups import groups_of
 from invlift.posterior.statistics.labelled import save_netcdf
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
-from invlift.posterior.statistics.parts import every_of, recorded, total
+from invlift.posterior.statistics.parts import every_of, total
 from invlift.posterior.statistics.quantity import PLACES
 from invlift.posterior.verdict import verdict_of
 
@@ -163,7 +163,7 @@ def record_of(posterior: PosteriorStatistics) -> dict[str, Any]:
     Of divergences, audits and what the standards of the kernel call failures there are counts only
     where they were counted.
     """
-    chains, stats = posterior.chains, recorded(posterior.chains, "stats")
+    chains, stats = posterior.chains, [chain.stats for chain in posterior.chains]
 
     numbers = "step_size", "warmup_seconds", "sampling_seconds"
     totals = "num_steps", "num_factorisations", "num_projection_failures"
@@ -173,7 +173,7 @@ def record_of(posterior: PosteriorStatistics) -> dict[str, Any]:
         "num_chains": len(chains),
         "num_draws": posterior.num_draws,
         "num_draws_requested": posterior.num_draws_requested,
-        **{name: [getattr(chain, name, None) for chain in chains] for name in numbers},
+        **{name: [getattr(chain, name) for chain in chains] for name in numbers},
         "acceptance_rate": [_acceptance_rate(part) for part in stats],
         **{name: total(stats, name) for name in totals},
         **{name: count for name, count in counts.items() if count is not None},

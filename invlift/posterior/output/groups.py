@@ -10,7 +10,7 @@ import xarray as xr
 from invlift.posterior.names import known_cells_name, prior_density_name, prior_sd_name
 from invlift.posterior.statistics.labelled import coordinates_along, dataset, label, places_on
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
-from invlift.posterior.statistics.parts import every_of, recorded
+from invlift.posterior.statistics.parts import every_of
 from invlift.posterior.statistics.quantity import Quantity
 
 
@@ -26,9 +26,9 @@ def groups_of(posterior: PosteriorStatistics) -> Iterator[tuple[str, xr.Dataset]
     draws, places = posterior.all_draws, places_on(posterior.mesh)
     every = {name: every_of(chains, name) for name in draws}
     yield "posterior", label(draws, quantities, every, places)
-    stats = _common(recorded(chains, "stats"))
+    stats = _common([chain.stats for chain in chains])
     stats = {name: each for name, each in stats.items() if len(each[0]) == posterior.num_draws}
-    warmup = _common(recorded(chains, "warmup_stats"))
+    warmup = _common([chain.warmup_stats for chain in chains])
     for name, each in (("sample_stats", stats), ("warmup_sample_stats", warmup)):
         if each:
             yield name, label(each, {})

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.files.input_files import read_text
 from invlift.posterior.names import OBSERVED
@@ -118,6 +118,13 @@ def _read_record(directory: Path) -> tuple[Record, str]:
         raise InputError(f"{file}{key and ', '}{key}", what, first["msg"], REMEDY) from None
 
 
+class SavedMesh(NamedTuple):
+    """Nodes and cells as files have them, without groups."""
+
+    points: np.ndarray  # (num_nodes, dim)
+    cells: np.ndarray  # (num_cells, dim + 1)
+
+
 @dataclass(frozen=True, eq=False)
 class SavedNoise:
     """New readings and log densities by name as files have them: see `ReadingNoise`."""
@@ -194,7 +201,7 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
         return constants[name].to_numpy() if name in constants else None
 
     if "cells" in constants:
-        found["mesh"] = SimpleNamespace(points=known("points"), cells=known("cells"))
+        found["mesh"] = SavedMesh(known("points"), known("cells"))
     if observed := groups["observed_data"].data_vars:
         axes = axes_of(groups["posterior"])
         arrays = {str(name): (axes_of(each), each.to_numpy()) for name, each in observed.items()}
@@ -216,8 +223,8 @@ def _chains_of(group: xr.Dataset) -> dict[str, list[np.ndarray]]:
     return {str(name): list(each.to_numpy()) for name, each in group.data_vars.items()}
 
 
-def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[SimpleNamespace]:
-    """Draws and statistics of each chain, as files have them: see `parts.Chain`."""
+def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[Chain]:
+    """Draws and statistics of each chain, as files have them."""
     every = {}
     for name, variable in groups["posterior"].data_vars.items():
         numbers = variable[variable.dims[1]].to_numpy()
@@ -232,5 +239,5 @@ def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[SimpleName
             for kind, group in kinds.items()
         }
         own |= {name: each[chain] if each else None for name, each in times.items()}
-        chains.append(SimpleNamespace(every=every, **own))
+        chains.append(Chain(every=every, **own))
     return chains

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from invlift.chains import Chain
 from invlift.posterior.figures.style import CHAIN_COLOURS, Panels, new_figure, saved
 from invlift.posterior.statistics.diagnostics import diagnose
-from invlift.posterior.statistics.parts import Chain, recorded, total
+from invlift.posterior.statistics.parts import total
 from invlift.posterior.statistics.quantity import described
 from invlift.posterior.statistics.scalars import scalar_draws, vector_draws
 from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
@@ -72,7 +73,7 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
     """Sum up the chains of a method, of equally many draws, by the standards of its kernel."""
     if not chains:
         return Efficiency(method, note="no draws within the budget")
-    stats = recorded(chains, "stats")
+    stats = [chain.stats for chain in chains]
     draws = {name: [chain.draws[name] for chain in chains] for name in chains[0].draws}
     shapes = {name: parts[0].shape[1:] for name, parts in draws.items()}
     quantities = described(shapes)

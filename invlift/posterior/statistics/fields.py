@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from scipy.special import chdtri
 
+from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior.names import FIELD
 from invlift.posterior.statistics.blocks import check_draws, coefficient_blocks
 from invlift.posterior.statistics.diagnostics import diagnose_field
-from invlift.posterior.statistics.parts import Chain, every_of, recorded
+from invlift.posterior.statistics.parts import every_of
 from invlift.posterior.statistics.quantity import PLACES, Quantity
 
 PROBABILITIES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
@@ -30,7 +31,7 @@ def fields_of(
 ) -> dict[str, dict[str, np.ndarray]]:
     """`Posterior.fields` by "node" and "cell"; of further quantities there are moments alone."""
     found = {place: {} for place in PLACES}
-    moments = recorded(chains, "moments")
+    moments = [chain.moments for chain in chains]
     for name, quantity in (described | {each.name: each for each in further}).items():
         own = [part[name] for part in moments if name in part]
         draws = [chain.draws[name] for chain in chains] if name in described else None
@@ -60,12 +61,12 @@ def of_all_draws(chains: Sequence[Chain], name: str) -> dict[str, np.ndarray]:
     `mean` and `sd`, and where there are batches enough `r_hat`, `ess_bulk` and `mcse_mean`, (N,)
     each: the draws that are stored may be too few to tell chains that agree from others.
     """
-    moments = [part[name] for part in recorded(chains, "moments") if name in part]
+    moments = [part[name] for part in [chain.moments for chain in chains] if name in part]
     if every_of(chains, name) == 1 or len(moments) < len(chains):
         return {}
     both = merged(moments)
     found = {"mean": both.mean, "sd": both.sd}
-    batches = [part[name] for part in recorded(chains, "batches") if name in part]
+    batches = [part[name] for part in [chain.batches for chain in chains] if name in part]
     if len(batches) == len(chains):  # chains of a few draws have none
         ess = ess_of_batches(both, batches)
         found |= {"ess_bulk": ess, "mcse_mean": both.sd / np.sqrt(ess)}

@@ -9,22 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
+from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.posterior.names import FIELD, KIND, NOISE_SCORE, PREDICTED
 from invlift.posterior.statistics.blocks import check_draws
 from invlift.posterior.statistics.quantity import Quantity
-
-
-class Chain(Protocol):
-    """One chain of a run.
-
-    It may have more: `stats` and `warmup_stats` (name -> (num_draws,) array), `moments` (name ->
-    `invlift.moments.Moments`) and the numbers `step_size`, `warmup_seconds`, `sampling_seconds`. Of
-    a quantity named in `every` (name -> number) it stores draws 0, every, 2 every, ... alone, and
-    has the moments and the `batches` (name -> `invlift.moments.BatchMeans`) of all of them.
-    """
-
-    draws: Mapping[str, np.ndarray]  # (num_draws, ...) each
 
 
 class Mesh(Protocol):
@@ -99,11 +88,6 @@ class ReadingNoise(Protocol):
         """
 
 
-def recorded(chains: Sequence[Chain], name: str) -> list[Mapping[str, Any]]:
-    """What each chain has recorded beside its draws, `stats` for example; empty without it."""
-    return [getattr(chain, name, None) or {} for chain in chains]
-
-
 def total(stats: Sequence[Mapping[str, np.ndarray]], name: str) -> int | None:
     """Sum of a statistic over the chains that have it; None if none has."""
     parts = [np.sum(part[name]) for part in stats if name in part]
@@ -112,7 +96,7 @@ def total(stats: Sequence[Mapping[str, np.ndarray]], name: str) -> int | None:
 
 def every_of(chains: Sequence[Chain], name: str) -> int:
     """Every how many-th draw of a quantity is stored."""
-    return max(every.get(name, 1) for every in recorded(chains, "every"))
+    return max(chain.every.get(name, 1) for chain in chains)
 
 
 def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:

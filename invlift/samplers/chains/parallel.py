@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 
+from invlift.chains import Chain
 from invlift.programs.compilation import num_cores
 from invlift.programs.memory import give_back_memory
 from invlift.samplers.chains.chain import Progress, progress_of
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
+from invlift.samplers.chains.results import Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore
 from invlift.samplers.chains.state import Block, ChainState, Increment, gather
 from invlift.samplers.chains.workers import Processes, Segment, Starts, Threads, Work, Workers
@@ -35,7 +36,7 @@ def run_chains(
     executor: Executor | None = None,
     store: CheckpointStore | None = None,
     max_seconds: float | None = None,
-    next_goal: Callable[[Sequence[ChainResult]], int | None] | None = None,
+    next_goal: Callable[[Sequence[Chain]], int | None] | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Run:
     """Run one chain from each start.
@@ -130,7 +131,7 @@ class _Scheduler:
         workers: Workers,
         saved: Sequence[ChainState | None],
         store: CheckpointStore | None,
-        next_goal: Callable[[Sequence[ChainResult]], int | None] | None,
+        next_goal: Callable[[Sequence[Chain]], int | None] | None,
         on_progress: Callable[[Progress], None],
     ) -> None:
         self.workers = workers
@@ -151,11 +152,11 @@ class _Scheduler:
         self._stopped_at = min(self._stopped_at, time.monotonic())
         self.workers.stop()
 
-    def results(self) -> list[ChainResult]:
+    def results(self) -> list[Chain]:
         """What the chains have gathered that have begun."""
         return [gather(self._plan, state) for state in self._states if state is not None]
 
-    def hand_over(self) -> list[ChainResult]:
+    def hand_over(self) -> list[Chain]:
         """The same, of chains that do not go on: what they are made of is let go."""
         found = []
         while self._states:

@@ -1,53 +1,13 @@
-"""What chains leave behind: draws, statistics, moments."""
+"""The chains of a run, and how they are cut to one length."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from invlift.moments import BatchMeans, Moments
+from invlift.chains import Chain
 from invlift.samplers.kernels.base import Standards
-
-
-@dataclass(frozen=True)
-class ChainResult:
-    """Draws and statistics of one chain.
-
-    Attributes
-    ----------
-    draws : dict of arrays (num_draws, ...)
-        Of a field named in ``every`` draws 0, every, 2 every, ... alone.
-    stats : dict of arrays (num_draws,)
-        The kernel's statistics, and what it was tuned to (``step_size``).
-    moments : dict of Moments
-        Of quantities too large to keep.
-    warmup_stats : dict of arrays (num_warmup,)
-        As ``stats``.
-    step_size : float
-        Used for sampling; NaN if warm-up was not finished, or the kernel has none.
-    warmup_seconds, sampling_seconds : float
-        Wall-clock time, without what :func:`compile_chain` has compiled beforehand.
-    every : dict of int
-        By name of the field.
-    batches : dict of BatchMeans
-        Of all draws of a field.
-    """
-
-    draws: dict[str, np.ndarray]
-    stats: dict[str, np.ndarray]
-    moments: dict[str, Moments]
-    warmup_stats: dict[str, np.ndarray]
-    step_size: float
-    warmup_seconds: float
-    sampling_seconds: float
-    every: dict[str, int] = field(default_factory=dict)
-    batches: dict[str, BatchMeans] = field(default_factory=dict)
-
-    @property
-    def num_draws(self) -> int:
-        """Draws after warm-up."""
-        return next(iter(self.stats.values())).shape[0] if self.stats else 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +16,7 @@ class Run:
 
     Attributes
     ----------
-    chains : list of ChainResult
+    chains : list of Chain
         All with the same number of draws.
     compile_seconds : float
     is_interrupted : bool
@@ -69,7 +29,7 @@ class Run:
         Digest of the problem that was sampled; empty if not known.
     """
 
-    chains: list[ChainResult]
+    chains: list[Chain]
     compile_seconds: float
     is_interrupted: bool
     standards: Standards
@@ -83,7 +43,7 @@ class Run:
         return f"<Run: {num} chain{'s' * (num != 1)} of {num_draws} draws{how}>"
 
 
-def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
+def cut_to_one_length(chains: list[Chain]) -> list[Chain]:
     """Chains with the same number of draws, at least one, and of these as many as there can be.
 
     After an interruption some may have hardly begun: two chains of 1,000 draws are worth more than
@@ -99,7 +59,7 @@ def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
     return [_cut(chain, length, every) for chain in kept]
 
 
-def _cut(chain: ChainResult, num_draws: int, every: dict[str, int]) -> ChainResult:
+def _cut(chain: Chain, num_draws: int, every: dict[str, int]) -> Chain:
     """The first ``num_draws`` draws, of fields every so-many-th; moments stay those of all."""
 
     def rows(name: str, values: np.ndarray) -> np.ndarray:

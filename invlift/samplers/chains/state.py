@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from invlift.chains import Chain
 from invlift.moments import Moments
 from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.fields import FieldIncrement, FieldRecord
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.chains.results import ChainResult
 
 
 class Position(NamedTuple):
@@ -160,13 +160,13 @@ def start_chain(plan: Plan, values) -> ChainState:
     return ChainState(start_position(plan, values))
 
 
-def gather(plan: Plan, state: ChainState) -> ChainResult:
+def gather(plan: Plan, state: ChainState) -> Chain:
     """What a chain has gathered, as a result."""
     stats = _joined([block["stats"] for block in state.blocks])
     fields = {name: np.stack(record.rows) for name, record in state.fields.items()}
     moments = {name: record.moments for name, record in state.fields.items()}
     batches = {name: record.batch_means for name, record in state.fields.items()}
-    return ChainResult(
+    return Chain(
         draws=fields | _joined([block["draws"] for block in state.blocks]),
         stats=stats,
         moments=state.moments | moments,
