@@ -69,6 +69,55 @@ def test_the_realised_deviation_is_that_of_draws(mesh):
     assert np.all(sharp > 1.05 * known.pointwise_std())
 
 
+MATERIALS = {"resistive": 0.1, "conductive": 30.0}
+TWO = {"background": 2.0, "inclusion": MATERIALS, "share": 0.3, "width": 0.3}
+
+
+def test_two_materials_are_on_two_sides_of_a_field(mesh):
+    """Values, shares and the deviation, against quadrature."""
+    prior = inclusion_prior(mesh, **TWO, **FIELD)
+    white = np.random.default_rng(2).standard_normal(prior.num_white)
+    threshold = -np.hypot(1.0, 0.3) * stats.norm.ppf(0.15)
+    field = matern_prior(mesh, std=1.0, boundary="robin", **FIELD)
+    transform = jax.jit(lambda prior, white: prior.transform(white))
+
+    def shares(level):
+        return [stats.norm.cdf((side * level - threshold) / 0.3) for side in (-1.0, 1.0)]
+
+    def phi(level):
+        below, above = shares(level)
+        return np.log(2.0) + np.log(0.05) * below + np.log(15.0) * above
+
+    expected = phi(np.asarray(transform(field, white)))
+    np.testing.assert_allclose(transform(prior, white), expected, rtol=1e-10)
+    assert expected.min() < np.log(0.5)
+    assert expected.max() > np.log(10.0)
+    grid = np.linspace(-9.0, 9.0, 20001)
+    weights = stats.norm.pdf(grid) * (grid[1] - grid[0])
+    np.testing.assert_allclose([each @ weights for each in shares(grid)], 0.15, rtol=1e-6)
+    level = phi(field.pointwise_std()[:, None] * grid)
+    variance = (level - (level @ weights)[:, None]) ** 2 @ weights
+    np.testing.assert_allclose(prior.pointwise_std(), np.sqrt(variance), rtol=1e-6)
+    # negative control: one material alone has another deviation
+    one = inclusion_prior(mesh, background=2.0, inclusion=30.0, share=0.15, width=0.3, **FIELD)
+    assert np.all(one.pointwise_std() < 0.9 * prior.pointwise_std())
+
+
+@pytest.mark.parametrize(
+    ("match", "changes"),
+    [
+        ("resistive and conductive, found resistive, conductive, inclusion", {"inclusion": 3.0}),
+        ("expected resistive and conductive, found conductive", {"resistive": None}),
+        ("a resistive material below the background", {"resistive": 3.0}),
+        ("a resistive material below", {"conductive": lognormal(median=1.0, factor=2.0)}),
+    ],
+)
+def test_materials_that_do_not_fit_are_named(mesh, match, changes):
+    materials = {name: each for name, each in (MATERIALS | changes).items() if each}
+    with pytest.raises(InputError, match=match):
+        inclusion_prior(mesh, **TWO | FIELD | {"inclusion": materials})
+
+
 def test_what_is_unknown_has_a_name(mesh):
     inclusion = lognormal(median=30.0, factor=2.0)
     prior = inclusion_prior(mesh, **SETTINGS | {"inclusion": inclusion})

@@ -1,21 +1,25 @@
-"""Inclusions of one material in another: a smooth threshold of a Matern field.
+"""Inclusions of one or two materials in another: smooth thresholds of a Matern field.
 
 log-conductivity = a + (b - a) Phi((g - t) / width), where a is the logarithm of the background's
 conductivity, b that of the inclusions', g a Matern field of standard deviation 1 and Phi the normal
 distribution function.  The mean of Phi(...) is Phi(-t / sqrt(1 + width^2)), which t sets to the
 share that the inclusions are to have of the body (a level set prior: Iglesias, Lu & Stuart 2016,
-with a smooth step).
+with a smooth step).  Of two materials the resistive one is where g is below a threshold, the
+conductive one where it is above another.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 from scipy import special
+from scipy.interpolate import CubicSpline
 
 from invlift.errors import InputError
 from invlift.fem.fields.base import Nominal, PriorTable
@@ -23,29 +27,37 @@ from invlift.fem.fields.hyperpriors import checked, moments
 from invlift.fem.fields.matern import matern_prior
 from invlift.fem.fields.matern_table import built
 from invlift.fem.mesh.mesh import Mesh
-from invlift.files.tables import number, one_of
+from invlift.files.tables import Table, number, one_of
 from invlift.programs.pytrees import aside, static
 from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.distributions.tables import DISTRIBUTIONS
 from invlift.unknowns.priors.mapped import MappedPrior
 from invlift.unknowns.priors.named import NamedPrior
 
-#: The two materials, by name.
-MATERIALS = "background", "inclusion"
+#: Around inclusions, and these: on which side of a threshold of the field each is.
+BACKGROUND = "background"
+SIDES = {"inclusion": 1.0, "resistive": -1.0, "conductive": 1.0}
+#: Points and weights of integrals over a standard normal number.
+_POINTS = np.linspace(-9.0, 9.0, 4001)
+_WEIGHTS = np.exp(-0.5 * _POINTS**2) / np.exp(-0.5 * _POINTS**2).sum()
+#: Standard deviations of the field at which moments are computed; between them they are smooth.
+_NUM_DEVIATIONS = 200
 #: Widths of the step, in standard deviations of the field.
 MIN_WIDTH, MAX_WIDTH = 0.01, 10.0
 
 
 class InclusionPrior(MappedPrior):
-    """phi = a + (b - a) Phi((g - t) / width) at the nodes, (N,).
+    """phi = a + sum_k (b_k - a) Phi(side_k (g - t_k) / width) at the nodes, (N,).
 
-    Build it with :func:`inclusion_prior`.  ``prior``, a :class:`NamedPrior`, is that of the field
-    g - t and of those of the two conductivities that are unknown.
+    Build it with :func:`inclusion_prior`.  ``prior``, a :class:`NamedPrior`, is that of the field g
+    and of those of the conductivities that are unknown.
 
     Attributes
     ----------
     logs : dict of str to ()
         Logarithms of the conductivities that are known, by the names of their materials.
+    thresholds : dict of str to ()
+        t of each material but the background.
     width : ()
         Of the step, in standard deviations of g.
     location : str
@@ -57,42 +69,46 @@ class InclusionPrior(MappedPrior):
     """
 
     logs: dict[str, jax.Array]
+    thresholds: dict[str, jax.Array]
     width: jax.Array
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
     nominal: tuple[Nominal, ...] | None = aside()
 
     def map(self, inner: jax.Array) -> jax.Array:
-        """phi, (N,), of g - t at the nodes and the unknown conductivities behind it."""
+        """phi, (N,), of g at the nodes and the unknown conductivities behind it."""
         num_nodes = self.prior.shapes[0][1][0]
-        names = (name for name, _ in self.prior.shapes[1:])
+        names = (name.removeprefix("prior_") for name, _ in self.prior.shapes[1:])
         logs = self.logs | dict(zip(names, jnp.log(inner[num_nodes:]), strict=True))
-        low, high = (logs[each] if each in logs else logs[f"prior_{each}"] for each in MATERIALS)
-        return low + (high - low) * ndtr(inner[:num_nodes] / self.width)
+        low, field = logs[BACKGROUND], inner[:num_nodes]
+        return low + sum((logs[name] - low) * each for name, each in self._shares(field).items())
+
+    def _shares(self, field):
+        """How much of each material but the background there is where the field has a value."""
+        distances = {name: SIDES[name] * (field - at) for name, at in self.thresholds.items()}
+        return {name: ndtr(each / self.width) for name, each in distances.items()}
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
-        """``prior_background`` and ``prior_inclusion``, where they are unknown."""
+        """``prior_background`` and so on, of the conductivities that are unknown."""
         _, *numbers = self.prior.split(white)
         return {name: part.transform(own) for name, part, own in numbers}
 
     def pointwise_std(self) -> np.ndarray:
-        """Prior standard deviation at each node, (N,), over all that is unknown.
+        """Prior standard deviation at each node, (N,), over all that is unknown."""
+        realised = self.prior.parts["field"].pointwise_std()
+        grid = np.linspace(0.0, realised.max(), _NUM_DEVIATIONS)
+        return CubicSpline(grid, self._std_at(grid))(realised)
 
-        Notes
-        -----
-        With x the step's value and h = -t / sqrt(s^2 + width^2), s the field's realised deviation,
-        E x = Phi(h) and E x^2 = Phi(h) - 2 T(h, width / sqrt(2 s^2 + width^2)), T being Owen's
-        function (Owen 1956).
-        """
-        field, width = self.prior.parts["field"], float(self.width)
-        std = field.pointwise_std()
-        height = np.asarray(field.mean) / np.hypot(std, width)
-        one = special.ndtr(height)
-        two = one - 2.0 * special.owens_t(height, width / np.sqrt(2.0 * std**2 + width**2))
-        (low, low_sd), (high, high_sd) = map(self._moments, MATERIALS)
-        # phi = low (1 - x) + high x with independent low, high and x.
-        jump = (high - low) ** 2 * (two - one**2)
-        return np.sqrt(jump + low_sd**2 * (1.0 - 2.0 * one + two) + high_sd**2 * two)
+    def _std_at(self, deviations: np.ndarray) -> np.ndarray:
+        """Standard deviation of phi where the field has these, (k,), by quadrature over it."""
+        mean = np.mean(self.prior.parts["field"].mean)  # the same at all nodes
+        field = mean + deviations[:, None] * _POINTS
+        shares = {name: np.asarray(each) for name, each in self._shares(field).items()}
+        shares[BACKGROUND] = 1.0 - sum(shares.values())
+        found = {name: self._moments(name) for name in shares}
+        mean = sum(found[name][0] * each for name, each in shares.items())
+        variance = sum(found[name][1] ** 2 * each**2 for name, each in shares.items())
+        return np.sqrt((variance + (mean - (mean @ _WEIGHTS)[:, None]) ** 2) @ _WEIGHTS)
 
     def _moments(self, material):
         """Mean and standard deviation of the logarithm of a conductivity."""
@@ -106,26 +122,30 @@ def inclusion_prior(
     mesh: Mesh,
     *,
     background: float | Distribution,
-    inclusion: float | Distribution,
+    inclusion: float | Distribution | Mapping[str, float | Distribution],
     correlation_range: float,
     smoothness: float,
     share: float = 0.5,
     width: float = 0.5,
 ) -> InclusionPrior:
-    """Prior of inclusions of one conductivity in a body of another, with edges in unknown places.
+    """Prior of inclusions in a body, with edges in unknown places.
 
     Parameters
     ----------
     mesh : Mesh
-    background, inclusion : float or distribution
-        The two conductivities, in their unit.
+    background : float or distribution
+        The conductivity around inclusions, in its unit.
+    inclusion : float, distribution, or mapping of str to float or distribution
+        That of inclusions; or those of two materials, ``resistive`` and ``conductive``, of which
+        one conducts less than the background and the other more.
     correlation_range : float
         About the size of an inclusion, in the mesh's unit of length: the range of the field that is
         compared with a threshold.
     smoothness : float
         That of the field: edges are ragged for nu = 1 in the plane and 1/2 in space, smooth above.
     share : float
-        Of the body that is inclusions, before the readings; between 0 and 1.
+        Of the body that is inclusions, before the readings; between 0 and 1.  Half of it is of each
+        of two materials.
     width : float
         Of the step, in standard deviations of the field, from 0.01 to 10.  For nu = 2 in the plane
         the conductivity changes from 16 to 84 % over about half of ``width`` times the range.
@@ -133,7 +153,9 @@ def inclusion_prior(
     Raises
     ------
     InputError
-        As :func:`invlift.matern_prior`, or if a conductivity, share or width is out of its range.
+        As :func:`invlift.matern_prior`; if a conductivity, share or width is out of its range; if
+        materials are not these two, or the resistive one is not below the background, and that
+        below the conductive one.
     """
     if not 0.0 < share < 1.0:
         raise InputError("prior share", "a number between 0 and 1", f"{share!r}", "correct it")
@@ -141,37 +163,69 @@ def inclusion_prior(
         expected = f"a number from {MIN_WIDTH} to {MAX_WIDTH}"
         remedy = "give it in standard deviations of the field: 0.5, for example"
         raise InputError("prior width", expected, f"{width!r}", remedy)
+    materials = inclusion if isinstance(inclusion, Mapping) else {"inclusion": inclusion}
+    names = list(materials)
+    if names != ["inclusion"] and set(names) != {"resistive", "conductive"}:
+        found, remedy = ", ".join(names) or "none", "give a conductivity of each of the two"
+        raise InputError("prior inclusion", "resistive and conductive", found, remedy)
+    threshold = math.hypot(1.0, width) * special.ndtri(share / len(names))
+    # The field of one material is compared with 0.
+    mean, thresholds = (threshold, {names[0]: 0.0}) if len(names) == 1 else (
+        0.0, {name: -SIDES[name] * threshold for name in names})  # fmt: skip
     field = matern_prior(
         mesh,
         correlation_range=correlation_range,
         std=1.0,
         smoothness=smoothness,
-        mean=math.hypot(1.0, width) * special.ndtri(share),
+        mean=mean,
         boundary="robin",  # for a share that hardly changes near the boundary
     )
-    parts, logs = {"field": field}, {}
-    for name, value in zip(MATERIALS, (background, inclusion), strict=True):
+    parts, logs, levels = {"field": field}, {}, {}
+    for name, value in ({BACKGROUND: background} | dict(materials)).items():
         value = checked(name, value)
         if isinstance(value, Distribution):
             parts[f"prior_{name}"] = value
+            levels[name] = moments(value).log_mean
         elif 0.0 < value < math.inf:
             logs[name] = np.float64(math.log(value))
+            levels[name] = math.log(value)
         else:
             raise InputError(f"prior {name}", "a positive number", f"{value!r}", "correct it")
+    if names[1:] and not levels["resistive"] < levels[BACKGROUND] < levels["conductive"]:
+        expected = "a resistive material below the background, and a conductive one above it"
+        found = ", ".join(f"{name} {math.exp(each):.3g}" for name, each in levels.items())
+        raise InputError("prior inclusion", expected, found, "correct them")
     shapes = (("field", (mesh.num_nodes,)), *((name, ()) for name in list(parts)[1:]))
     inner = NamedPrior(parts, shapes, ("",) * len(parts), ((),) * len(parts))
-    logs, width = jax.device_put((logs, np.float64(width)))
+    thresholds = {name: np.float64(each) for name, each in thresholds.items()}
+    logs, thresholds, width = jax.device_put((logs, thresholds, np.float64(width)))
     nominal = (Nominal(correlation_range),)
-    return InclusionPrior(inner, logs, width, mesh=mesh, nominal=nominal)
+    return InclusionPrior(inner, logs, thresholds, width, mesh=mesh, nominal=nominal)
+
+
+class MaterialsTable(Table):
+    """Inclusions of two materials."""
+
+    known_by: ClassVar[tuple[str, ...]] = ("resistive", "conductive")
+
+    resistive: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution")
+    """The conductivity of what conducts less than the background, in its unit."""
+    conductive: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution")
+    """The conductivity of what conducts more."""
+
+    def build(self) -> dict[str, float | Distribution]:
+        """Conductivities by the names of the materials."""
+        return {"resistive": built(self.resistive), "conductive": built(self.conductive)}
 
 
 class InclusionsTable(PriorTable):
-    """[prior] kind = "inclusions": one material in another, with edges in unknown places."""
+    """[prior] kind = "inclusions": one or two materials in another, edges in unknown places."""
 
     background: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution")
     """The conductivity around the inclusions, in its unit."""
-    inclusion: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution")
-    """The conductivity of the inclusions, in its unit."""
+    inclusion: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution", other=MaterialsTable)
+    """The conductivity of the inclusions, in its unit; or of two materials, for example
+    inclusion = { resistive = 1e-4, conductive = 10.0 }."""
     range: number(1e-50, 1e50)
     """About the size of an inclusion, in the length unit of the mesh: the range of the field that
     is compared with a threshold."""
@@ -179,7 +233,8 @@ class InclusionsTable(PriorTable):
     """The smoothness nu of that field, for example 2.0 in 2-D and 2.5 in 3-D: edges are ragged for
     1.0 and 0.5."""
     share: number(0.001, 0.999) = 0.5
-    """The share of the body that is inclusions, before the readings."""
+    """The share of the body that is inclusions, before the readings; of two materials half of it
+    each."""
     width: number(MIN_WIDTH, MAX_WIDTH) = 0.5
     """The width of the step from one material to the other, in standard deviations of the field."""
 
@@ -189,7 +244,9 @@ class InclusionsTable(PriorTable):
         return inclusion_prior(
             mesh,
             background=built(self.background),
-            inclusion=built(self.inclusion),
+            inclusion=self.inclusion.build()
+            if isinstance(self.inclusion, Table)
+            else self.inclusion,
             correlation_range=self.range,
             smoothness=self.smoothness,
             share=self.share,
