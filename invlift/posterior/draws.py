@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -49,6 +49,9 @@ class PosteriorDraws:
     exceedance : sequence of float
         Thresholds of the conductivity, in its unit, whose probabilities of being exceeded are
         among the fields.
+    materials : mapping of str to float or str
+        Of a field that is made of materials, the conductivity of each by its name, or the name of
+        the draws that it is.
     objections : sequence of str
         What was found about the problem before it was sampled that makes it a doubtful one.
     doubts : sequence of (str, str)
@@ -74,6 +77,7 @@ class PosteriorDraws:
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
     exceedance: Sequence[float] = ()
+    materials: Mapping[str, float | str] = field(default_factory=dict)
     objections: Sequence[str] = ()
     doubts: Sequence[tuple[str, str]] = ()
     boundary_flux: Callable[[str, str], tuple[Sequence[str], str, Callable]] | None = None

@@ -99,8 +99,8 @@ class Program:
     position takes 0.7 s and 1.9 ms with "none", 2.0 s and 0.65 ms with "some", 4.2 s and 0.70 ms
     with "full"; to compile that of 30,301 nodes takes 0.3, 0.3 and 1.3 GB.  The integrator's step
     runs 5 to 15 % slower with "some" than with "full".  "small" is for loops over small arrays,
-    which it makes one kernel each: what that gains is in tests/benchmarks/measurements.md.  An option
-    that the environment variable ``XLA_FLAGS`` sets is left as it is.
+    which it makes one kernel each: what that gains is in tests/benchmarks/measurements.md.  An
+    option that the environment variable ``XLA_FLAGS`` sets is left as it is.
     """
 
     #: How many this process has had the compiler begin with.

@@ -70,6 +70,22 @@ def test_thresholds_of_the_problem_file_become_fields(tmp_path):
     np.testing.assert_allclose(fields["conductivity_above_2"], share)
 
 
+def test_materials_of_the_prior_become_fields_and_are_read_back(tmp_path):
+    materials = {"resistive": 0.5, "conductive": 2.0}
+    prior = {"kind": "inclusions", "background": 1.0, "inclusion": materials, "range": 1.0,
+             "smoothness": 2.0, "share": 0.5}  # fmt: skip
+    field = invlift.build_problem(invlift.read_problem(write_problem(tmp_path, {"prior": prior})))
+    posterior = field.posterior(made_up_run(field, HMC.standards))
+    fields = posterior.fields()
+    names = [f"probability_{name}" for name in ("background", "conductive", "resistive")]
+    assert [name for name in sorted(fields) if name.startswith("probability")] == names
+    np.testing.assert_allclose(sum(fields[name] for name in names), 1.0, rtol=1e-12)
+    posterior.write(tmp_path / "out")
+    again = invlift.load(tmp_path / "out").fields()
+    for name in names:
+        np.testing.assert_allclose(again[name], fields[name], rtol=1e-12)
+
+
 def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem):
     run = made_up_run(problem, HMC.standards, degrees_of_freedom=lambda rng: np.full(60, 0.6))
 

@@ -1,5 +1,7 @@
 """Field and sensor statistics against plain NumPy and known answers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import pyvista
@@ -13,6 +15,7 @@ from invlift.posterior.statistics.fields import (
     conductivity_statistics,
     derived_statistics,
     field_statistics,
+    material_probabilities,
     variance_reduction,
 )
 from invlift.posterior.statistics.quantity import Quantity, described
@@ -230,6 +233,32 @@ def test_exceedance_is_the_share_of_draws_above(monkeypatch):
         np.testing.assert_allclose(values[others], expected[others], rtol=1e-15)
         assert np.isnan(values[4])
     assert (found["conductivity_above_1e-30"][others] == 1.0).all()
+
+
+def test_probabilities_of_materials_are_shares_of_draws(monkeypatch, tmp_path):
+    """By the nearest conductivity, of which one is drawn; every second field is stored."""
+    rng = np.random.default_rng(22)
+    monkeypatch.setattr("invlift.posterior.statistics.blocks.BLOCK_SIZE", 2 * 20 * 2)
+    fields = rng.normal(size=(2, 20, 5))
+    level = np.exp(rng.normal(1.0, 0.5, (2, 40)))
+    every = {"log_conductivity": 2}
+    chains = [
+        SimpleNamespace(draws={"log_conductivity": own, "prior_inclusion": each}, every=every)
+        for own, each in zip(fields, level, strict=True)
+    ]
+    found = material_probabilities(chains, {"water": 0.5, "inclusion": "prior_inclusion"})
+    assert set(found) == {"probability_water", "probability_inclusion"}
+    middle = 0.5 * (np.log(0.5) + np.log(level[:, ::2]))
+    expected = (fields > middle[:, :, None]).mean(axis=(0, 1))
+    np.testing.assert_allclose(found["probability_inclusion"], expected, rtol=1e-12)
+    np.testing.assert_allclose(sum(found.values()), 1.0, rtol=1e-12)
+    assert 0.05 < expected.min() < expected.max() < 0.95
+    posterior = make_posterior(materials={"low": 0.5, "high": 2.0})
+    posterior.write(tmp_path)
+    written = pyvista.read(tmp_path / "posterior.vtu").point_data
+    share = (np.concatenate(posterior.draws("log_conductivity")) > 0.0).mean(axis=0)
+    np.testing.assert_allclose(written["probability_high"], share)
+    assert not any("probability" in name for name in make_posterior().fields())
 
 
 def test_exceedance_is_among_the_fields(tmp_path):

@@ -160,6 +160,7 @@ def posterior_of(
         sigma = np.asarray(scale.value(np.zeros(0)))
     return Posterior(
         quantities=quantities_of(problem, with_prior=True),
+        materials=problem.prior.materials,
         mesh=problem.mesh,
         sensors=Readings(np.asarray(problem.observed), sigma, points, labels, coordinates, arrays),
         noise=problem.reading_noise(),

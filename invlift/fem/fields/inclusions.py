@@ -88,6 +88,12 @@ class InclusionPrior(MappedPrior):
         distances = {name: SIDES[name] * (field - at) for name, at in self.thresholds.items()}
         return {name: ndtr(each / self.width) for name, each in distances.items()}
 
+    @property
+    def materials(self) -> dict[str, float | str]:
+        """Conductivities that are known, and names of those that are not."""
+        unknown = {name: f"prior_{name}" for name in (BACKGROUND, *self.thresholds)}
+        return unknown | {name: math.exp(each) for name, each in self.logs.items()}
+
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
         """``prior_background`` and so on, of the conductivities that are unknown."""
         _, *numbers = self.prior.split(white)

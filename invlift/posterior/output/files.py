@@ -182,6 +182,7 @@ def record_of(posterior: PosteriorStatistics) -> dict[str, Any]:
         "is_interrupted": posterior.is_interrupted,
         "misfit_p_value": posterior.fit.misfit_p_value,
         "exceedance": list(posterior.exceedance),
+        "materials": dict(posterior.materials),
         "objections": list(posterior.objections),
         "doubts": [list(each) for each in posterior.doubts],
     }

@@ -38,6 +38,7 @@ MAX_ROWS = 500
 #: Statistics of a field that have one colour scale: endings of their names, and titles.
 STATISTICS = {"mean": "mean", "q05": "5 % quantile", "q50": "median", "q95": "95 % quantile"}
 ABOVE = f"{CONDUCTIVITY}_above_"
+MATERIAL = "probability_"
 
 
 def write_report(
@@ -137,6 +138,8 @@ def _maps(posterior: Posterior) -> Iterator[str]:
     yield from figure({f"{base}_sd": f"{base}, sd" for base in derived}, "magma")
     above = {name: f"P(k > {name.removeprefix(ABOVE)})" for name in fields if ABOVE in name}
     yield from figure(above, "cividis")
+    materials = {name: f"P({name.removeprefix(MATERIAL)})" for name in fields if MATERIAL in name}
+    yield from figure(materials, "cividis", is_shared=True)
     checks = {"r_hat": "R-hat", "ess_bulk": "effective sample size"}
     found = {f"{base}_{key}": f"{base}, {text}" for base in own for key, text in checks.items()}
     yield from figure(found, "cividis")

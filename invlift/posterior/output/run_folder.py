@@ -38,8 +38,8 @@ DRAWS, RECORD = "posterior.nc", "run.json"
 PROBLEM_FILES = "problem.toml", "problem.py"
 #: What a posterior has from the record, and what its chains have.
 _RECORDED = (
-    "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
-    "doubts",
+    "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "materials",
+    "objections", "doubts",
 )  # fmt: skip
 _OF_CHAINS = "step_size", "warmup_seconds", "sampling_seconds"
 #: Largest text file of a run that is read.
@@ -61,6 +61,7 @@ class Record(BaseModel):
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
     exceedance: list[float] = []
+    materials: dict[str, float | str] = {}
     objections: list[str] = []
     doubts: list[tuple[str, str]] = []
     step_size: list[float | None] = []

@@ -28,6 +28,7 @@ def fields_of(
     described: Mapping[str, Quantity],
     further: Iterable[Quantity],
     thresholds: Sequence[float],
+    materials: Mapping[str, float | str],
 ) -> dict[str, dict[str, np.ndarray]]:
     """`Posterior.fields` by "node" and "cell"; of further quantities there are moments alone."""
     found = {place: {} for place in PLACES}
@@ -46,6 +47,7 @@ def fields_of(
         here |= {f"{name}_{key}": value for key, value in of_all_draws(chains, name).items()}
         if name == FIELD:
             here |= conductivity_statistics(draws, here, thresholds)
+            here |= material_probabilities(chains, materials)
         if quantity.prior_sd is not None:
             reduction = variance_reduction(here[f"{name}_sd"], quantity.prior_sd)
             prefix = "" if name == FIELD else f"{name}_"
@@ -133,6 +135,34 @@ def conductivity_statistics(
     # the exponential is increasing: quantiles are the exponentials of those of phi
     quantiles = {key: np.exp(log_statistics[f"{FIELD}_{key}"]) for key in PROBABILITIES}
     return result | {f"conductivity_{key}": values for key, values in quantiles.items()}
+
+
+def material_probabilities(
+    chains: Sequence[Chain], materials: Mapping[str, float | str]
+) -> dict[str, np.ndarray]:
+    """Share of draws in which each material is at a place: ``probability_{name}``, (N,) each.
+
+    A place is of the material whose conductivity is nearest to that of the field, by the ratio.
+    Materials are given by their conductivities, or by the names of the draws that these are.
+    """
+    if not materials:
+        return {}
+    draws, every = [chain.draws[FIELD] for chain in chains], every_of(chains, FIELD)
+    names = sorted(materials)
+
+    def levels(chain, num):
+        known = [chain.draws[each][::every] if isinstance(each, str) else np.full(num, each)
+                 for each in (materials[name] for name in names)]  # fmt: skip
+        return np.log([each[:num] for each in known])
+
+    logs = np.stack([levels(chain, len(own)) for chain, own in zip(chains, draws, strict=True)], 1)
+    _, _, shape = check_draws(draws, FIELD)
+    result = {f"probability_{name}": np.empty(shape) for name in names}
+    for block, values in coefficient_blocks(draws, FIELD):
+        nearest = np.argmin(np.abs(values - logs[:, None]), axis=0)
+        for number, name in enumerate(names):
+            result[f"probability_{name}"][block] = (nearest == number).mean(axis=(1, 2))
+    return result
 
 
 def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -> np.ndarray:

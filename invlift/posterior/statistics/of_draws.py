@@ -69,14 +69,17 @@ class PosteriorStatistics(PosteriorDraws):
     @cached_property
     def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:
         """The `fields` at the nodes and those in the cells, by "node" and "cell"."""
-        return fields_of(self.chains, self.described, self.quantities, self.exceedance)
+        return fields_of(
+            self.chains, self.described, self.quantities, self.exceedance, self.materials
+        )
 
     def fields(self) -> dict[str, np.ndarray]:
         """Posterior statistics of the fields, by name.
 
         For a field problem `log_conductivity_mean`, `_sd`, `_q05`, `_q50`, `_q95`, `_r_hat`,
         `_ess_bulk`, `_ess_tail`, `_mcse_mean`, `_mcse_sd`, `conductivity_mean`, `_q05`, `_q50`,
-        `_q95` and for each threshold `conductivity_above_{threshold}`; with a prior standard
+        `_q95`, for each threshold `conductivity_above_{threshold}`, and for each of the
+        materials `probability_{material}`; with a prior standard
         deviation also `variance_reduction` and `log_conductivity_prior_sd`; each one value per node
         or per cell. Always per node, `solution_mean` and `solution_sd` if the chains have kept
         moments of the solution, and `solution_q05`, `_q50`, `_q95` if they have kept draws of it.

@@ -6,7 +6,8 @@ The coefficients of the model are x = X(w) with w standard normal (Au, Graham & 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple, Protocol
 
 import jax
@@ -56,6 +57,9 @@ class Prior(Module):
     is_affine: ClassVar[bool] = False
     #: Whether the coefficients are the variables themselves.
     is_identity: ClassVar[bool] = False
+    #: Of a field that is made of materials, the conductivity of each by its name: a number, or the
+    #: name of the parameter that it is.
+    materials: ClassVar[Mapping[str, float | str]] = MappingProxyType({})
 
     @property
     def num_white(self) -> int:

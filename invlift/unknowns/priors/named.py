@@ -124,6 +124,11 @@ class NamedPrior(Prior):
             for key, value in part.parameters(own).items()
         }
 
+    @property
+    def materials(self) -> Mapping[str, float | str]:
+        """Those of the main unknown."""
+        return self.parts[self.main].materials if self.main in self.parts else {}
+
     def prefix(self, name: str) -> str:
         """What precedes the names of the parameters of an unknown."""
         return "" if name == self.main else f"{name}_"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import jax
@@ -33,6 +34,11 @@ class PartlyKnownPrior(MappedPrior):
     def location(self) -> str:
         """Where the coefficients live."""
         return self.prior.location
+
+    @property
+    def materials(self) -> Mapping[str, float | str]:
+        """What the field is made of where it is not known."""
+        return self.prior.materials
 
     @property
     def mesh(self) -> object | None:
