@@ -17,7 +17,17 @@ FOLDERS = {
     "unknowns",
 }
 #: What every folder may use: modules at the top level, and folders that know no other.
-SHARED = {"chains", "errors", "files", "moments", "programs", "standards", "tables", "targets"}
+SHARED = {
+    "chains",
+    "errors",
+    "files",
+    "moments",
+    "programs",
+    "projections",
+    "standards",
+    "tables",
+    "targets",
+}
 #: What else a folder may import: a name stands for what is in it as well.
 ALLOWED = {
     "app": ("invlift",),

@@ -17,10 +17,11 @@ from invlift import (
     lognormal,
     sample,
 )
-from invlift.app.runs import start_search
 from invlift.app.runs.sampling import target_of
-from invlift.app.runs.start_search import find_start
 from invlift.problems.laplace_approximation import find_mode
+from invlift.problems.starts import search as start_search
+from invlift.problems.starts.search import find_start
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 KERNEL = ConstrainedHMC()
@@ -29,7 +30,10 @@ KERNEL = ConstrainedHMC()
 def first_unknowns(problem, num_chains, seed=1):
     """Where chains start: the first of theta behind the noise's parameters, (num_chains,)."""
     target = target_of(problem, KERNEL)
-    found = [find_start(KERNEL, target, seed, chain).position for chain in range(num_chains)]
+    found = [
+        find_start(KERNEL, target, seed, chain, evaluate_state).position
+        for chain in range(num_chains)
+    ]
     return np.stack(found)[:, problem.noise.num_parameters]
 
 
@@ -109,7 +113,9 @@ def test_starts_of_few_unknowns_are_not_far_above_the_scale_of_the_noise(monkeyp
     target = target_of(problem, KERNEL)
 
     def scales(seed=1):
-        found = [find_start(KERNEL, target, seed, chain).position for chain in range(12)]
+        found = [
+            find_start(KERNEL, target, seed, chain, evaluate_state).position for chain in range(12)
+        ]
         thetas = [position[: problem.num_unknowns] for position in found]
         return np.array([problem.model.at(theta).values["scale"] for theta in thetas])
 

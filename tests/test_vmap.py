@@ -8,7 +8,7 @@ from structured import box_mesh
 
 import invlift
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.problems.starts import initial_position
+from invlift.problems.starts.fit import initial_position
 from invlift.samplers.kernels import ConstrainedHMC
 
 

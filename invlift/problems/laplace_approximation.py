@@ -20,7 +20,7 @@ from invlift.errors import InputError
 from invlift.lift.jacobians import BorderedJacobian
 from invlift.lift.jacobians.diagonal import DiagonalJacobian
 from invlift.problems.problem import InverseProblem
-from invlift.problems.starts import ENOUGH, MAX_ITERATIONS, fit
+from invlift.problems.starts.fit import ENOUGH, MAX_ITERATIONS, fit
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
@@ -172,7 +172,7 @@ def find_mode(
     num_rounds : int
         How often the noise's parameters are fitted, if it has any.
     gain : float
-        See :func:`~invlift.problems.starts.fit`.
+        See :func:`~invlift.problems.starts.fit.fit`.
     """
     has_parameters = problem.noise.num_parameters > 0
     zero_white, zero_eta = jnp.zeros_like(white), jnp.zeros(problem.num_observations)

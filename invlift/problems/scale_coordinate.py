@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.problems.problem import InverseProblem
-from invlift.problems.starts import fit
+from invlift.problems.starts.fit import fit
 from invlift.programs.compilation import program
 
 #: Prior scales that are weighed against each other, at equal distances of their normal scores.

@@ -12,7 +12,7 @@ from invlift.app.checks import check_problem
 from invlift.app.checks.field import check_places
 from invlift.app.checks.fit import check_fit
 from invlift.app.problem.problem_file import read_problem
-from invlift.app.runs.start_search import Fit, Start
+from invlift.problems.starts.search import Fit, Start
 
 HEADER = "name,x,y,value\n"
 PLACES = ((0.2, 0.3), (0.4, 0.6), (0.5, 0.5), (0.7, 0.2), (0.8, 0.8))

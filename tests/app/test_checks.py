@@ -24,7 +24,6 @@ from invlift.app.checks.starts import check_dependence, check_fit, check_method,
 from invlift.app.checks.time_step import check_time_step, time_step_doubts
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
-from invlift.app.runs.start_search import Start, find_start, name_of_reading
 from invlift.errors import InputError
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.lift.targets.lifted import LiftedPosterior
@@ -33,8 +32,11 @@ from invlift.models.base import ForwardModel
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import inverse_problem, jax_problem
 from invlift.problems.problem import InverseProblem
+from invlift.problems.reading_names import name_of_reading
+from invlift.problems.starts.search import Start, find_start
 from invlift.problems.time.ode_problem import ode_problem
 from invlift.problems.time.state_space import state_space
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 from invlift.unknowns.distributions import lognormal, normal
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
@@ -276,7 +278,9 @@ def test_meshes_that_are_not_joined_are_noted():
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
     spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
     lifted = LiftedPosterior(build_problem(spec))
-    found = check_sensitivity(lifted.problem, find_start(ConstrainedHMC(), lifted, 1, 0))
+    found = check_sensitivity(
+        lifted.problem, find_start(ConstrainedHMC(), lifted, 1, 0, evaluate_state)
+    )
     assert found.level == level, found
     assert words in found.detail
 
@@ -350,7 +354,7 @@ def test_a_prediction_of_zero_under_relative_noise_is_told_by_its_reading():
     )
     words = r"blood\[0.0\] the first: 0.1 where 0 is predicted"
     with pytest.raises(InputError, match=words):
-        find_start(ConstrainedHMC(), LiftedPosterior(given), 1, 0)
+        find_start(ConstrainedHMC(), LiftedPosterior(given), 1, 0, evaluate_state)
 
 
 def test_a_prior_far_below_what_was_asked_for_is_named(spec):

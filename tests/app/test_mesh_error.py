@@ -20,9 +20,9 @@ from invlift.app.checks.mesh_error import (
 )
 from invlift.app.problem.problem_file import parse_problem
 from invlift.app.runs.mesh_correction import corrected_at_mode
-from invlift.app.runs.start_search import Fit
 from invlift.errors import InputError
 from invlift.problems.laplace_approximation import laplace_approximation
+from invlift.problems.starts.search import Fit
 
 PLACES = interior_points(2, 30)
 

@@ -16,9 +16,10 @@ from invlift.app.commands import run as run_command
 from invlift.app.runs import progress, sampling
 from invlift.app.runs.progress import phases_display
 from invlift.app.runs.sampling import find_kernel, target_of
-from invlift.app.runs.start_search import PHASES, find_start
 from invlift.errors import InputError
 from invlift.problems.choice.lift_choice import choose
+from invlift.problems.starts.search import PHASES, find_start
+from invlift.samplers.chains.programs import evaluate_state
 
 QUICK = {"sampler.draws": 4, "sampler.warmup": 4}
 
@@ -73,7 +74,7 @@ def test_further_starts_are_looked_at_where_data_are_not_as_the_prior_has_them(
     """Data of the prior's own scale need one; those of nine times its variance three."""
     problem = many_unknowns(scale * np.random.default_rng(2).standard_normal(20))
     kernel = find_kernel("chmc")
-    find_start(kernel, target_of(problem, kernel), 1, 0)
+    find_start(kernel, target_of(problem, kernel), 1, 0, evaluate_state)
     assert [phase for _, phase in looked_at] == [f"looking at start {k + 1}" for k in range(num)]
 
 

@@ -34,13 +34,14 @@ import numpy as np
 
 import invlift
 from invlift.app.runs.sampling import sample
-from invlift.app.runs.start_search import find_start
 from invlift.lift.targets.diffusion import DiffusionPosterior
 from invlift.posterior.statistics.diagnostics import diagnose
+from invlift.problems.starts.landing import onto_manifold
+from invlift.problems.starts.search import find_start
 from invlift.problems.time.diffusion_blocks import DiffusionInBlocks, blocks_of
 from invlift.problems.time.diffusion_problem import DiffusionProblem
 from invlift.programs.compilation import Program
-from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import HMC, ConstrainedHMC
 from invlift.samplers.kernels.alternate import Alternate
@@ -288,7 +289,10 @@ def mici_draws(problem, iterations):
     sampler = mici.samplers.DynamicMultinomialHMC(
         system, mici.integrators.ConstrainedLeapfrogIntegrator(system), np.random.default_rng(1)
     )
-    starts = [find_start(ConstrainedHMC(), target, 1, i).position for i in range(NUM_CHAINS)]
+    starts = [
+        find_start(ConstrainedHMC(), target, 1, i, evaluate_state).position
+        for i in range(NUM_CHAINS)
+    ]
     # As in the paper's appendix N: else first rejections lead to very short steps.
     adapter = mici.adapters.DualAveragingStepSizeAdapter(0.8, log_step_size_reg_coefficient=0.1)
     options = {"display_progress": False}

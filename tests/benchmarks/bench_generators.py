@@ -45,8 +45,8 @@ import numpy as np
 from invlift.lift.jacobians import Diagonal, Triangular
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.noise.scales import known_scale
+from invlift.problems.starts.landing import onto_manifold
 from invlift.programs.pytrees import static
-from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import (
     HMC,

@@ -18,8 +18,8 @@ import numpy as np
 import invlift
 from invlift.lift.jacobians import Diagonal, Structure
 from invlift.lift.targets.manifold import ManifoldTarget
+from invlift.problems.starts.landing import onto_manifold
 from invlift.programs.pytrees import static
-from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import ConstrainedHMC
 

@@ -26,10 +26,11 @@ invlift.enable_x64()  # before anything starts JAX
 
 from discs import disc
 
-from invlift.app.runs.start_search import find_start
 from invlift.fem import linalg
 from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.problems.starts.search import find_start
 from invlift.programs.compilation import Program
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC
 
@@ -89,7 +90,7 @@ def tell_parts(problem) -> float:
     """Where the time of a new position goes; returns that of one factorisation, seconds."""
     lifted = LiftedPosterior(problem)
     forward, prior = problem.model, problem.prior
-    position = jnp.asarray(find_start(ConstrainedHMC(), lifted, 1, 0)[0])
+    position = jnp.asarray(find_start(ConstrainedHMC(), lifted, 1, 0, evaluate_state)[0])
     whole, point = milliseconds(lambda system, q: system.point(q), lifted, position)
     phi = point.coefficients
     factorise, (_, factor) = milliseconds(lambda f, phi: f._factorise(phi), forward, phi)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import invlift
-from invlift.app.runs import start_search
+from invlift.problems.starts import search as start_search
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -27,9 +27,10 @@ import numpy as np
 from cvxopt import cholmod, matrix, spmatrix
 from discs import example, scalars, smallest
 
-from invlift.app.runs.start_search import find_start
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.problems.starts.search import find_start
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC
 
@@ -81,7 +82,9 @@ def run_mici(problem, num_draws: int, step_size: float) -> float:
     sampler = mici.samplers.StaticMetropolisHMC(
         system, integrator, np.random.default_rng(1), n_step=3
     )
-    starts = [find_start(ConstrainedHMC(), lifted, 1, chain)[0] for chain in range(2)]
+    starts = [
+        find_start(ConstrainedHMC(), lifted, 1, chain, evaluate_state)[0] for chain in range(2)
+    ]
     sampler.sample_chains(0, 5, starts[:1], display_progress=False)  # compiles
     began = time.perf_counter()
     _, traces, _ = sampler.sample_chains(

@@ -32,10 +32,11 @@ import numpy as np
 from one_core import sampled
 
 from invlift.app.problems import load, read_python_problem
-from invlift.app.runs.start_search import find_start
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.statistics.diagnostics import diagnose_field
+from invlift.problems.starts.search import find_start
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import KERNELS
 
@@ -133,7 +134,10 @@ def mici(problem, settings) -> Result:
     sampler = mici.samplers.DynamicMultinomialHMC(
         system, integrator, np.random.default_rng(settings.seed)
     )
-    starts = [find_start(KERNELS["chmc"](), lifted, settings.seed, i)[0] for i in range(NUM_CHAINS)]
+    starts = [
+        find_start(KERNELS["chmc"](), lifted, settings.seed, i, evaluate_state)[0]
+        for i in range(NUM_CHAINS)
+    ]
     adapter = mici.adapters.DualAveragingStepSizeAdapter(0.8)
     options = {"display_progress": False, "adapters": [adapter]}
     warm = sampler.sample_chains(settings.mici_draws, 1, starts, **options)
@@ -169,7 +173,9 @@ def numpyro_nuts(is_dense: bool) -> Callable[..., Result]:
         own_kernel, thetas, seconds, failed = KERNELS["nuts"](), [], 0.0, 0
         compiled = None
         for chain in range(NUM_CHAINS):
-            start = jnp.asarray(find_start(own_kernel, target, settings.seed, chain)[0])
+            start = jnp.asarray(
+                find_start(own_kernel, target, settings.seed, chain, evaluate_state)[0]
+            )
             key = jax.random.key_data(jax.random.key(settings.seed * NUM_CHAINS + chain))
             state = kernel.init(key, settings.warmup, start, (), {})
             if compiled is None:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from discs import example
 
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.problems.starts import initial_position
+from invlift.problems.starts.fit import initial_position
 from invlift.programs.compilation import num_cores
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC

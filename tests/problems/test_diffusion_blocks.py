@@ -21,10 +21,10 @@ from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
 from invlift.lift.targets.diffusion import DiffusionPosterior
 from invlift.lift.targets.manifold import ManifoldTarget
+from invlift.problems.starts.landing import onto_manifold
 from invlift.problems.time.diffusion_blocks import DiffusionInBlocks, blocks_of
 from invlift.problems.time.diffusion_problem import DiffusionProblem
 from invlift.programs.pytrees import static
-from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.kernels.alternate import Alternate
 from invlift.unknowns.distributions import lognormal
 

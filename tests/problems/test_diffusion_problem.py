@@ -11,18 +11,18 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 
 import invlift
-from invlift.app.runs import start_search
 from invlift.app.runs.sampling import sample, target_of
-from invlift.app.runs.start_search import find_start
 from invlift.errors import InputError
 from invlift.lift.targets.diffusion import DiffusionPosterior
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.models.sde_schemes import SCHEMES
 from invlift.noise import gaussian_noise
 from invlift.problems.problem import ExactProblem
+from invlift.problems.starts import search as start_search
+from invlift.problems.starts.landing import distance_from_manifold, onto_manifold
+from invlift.problems.starts.search import find_start
 from invlift.problems.time.diffusion_problem import DiffusionProblem, diffusion_problem
 from invlift.programs.compilation import Program
-from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
 from invlift.samplers.kernels import KERNELS
 from invlift.unknowns.distributions import lognormal, normal
 

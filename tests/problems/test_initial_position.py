@@ -9,7 +9,7 @@ from inverse_cases import CASES
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import jax_problem
-from invlift.problems.starts import initial_position
+from invlift.problems.starts.fit import initial_position
 
 
 def linear(theta, matrix):

@@ -17,7 +17,7 @@ from invlift.models.jax_function import JaxFunction
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.programs.compilation import Program
-from invlift.samplers.constrained.projections import project_momentum
+from invlift.projections import project_momentum
 from invlift.samplers.constrained.step import build_state, constrained_step
 from invlift.samplers.kernels import ConstrainedHMC
 from invlift.unknowns.distributions import lognormal

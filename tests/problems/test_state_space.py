@@ -12,7 +12,6 @@ from monte_carlo import assert_mean_within, stacked
 import invlift
 from invlift.app.runs.quantities import fields_of, quantities_of
 from invlift.app.runs.sampling import sample, target_of
-from invlift.app.runs.start_search import find_start
 from invlift.app.studies.calibrate import calibrate
 from invlift.errors import InputError
 from invlift.lift.targets.diffusion import DiffusionPosterior
@@ -20,6 +19,7 @@ from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.state_space import StateSpacePosterior
 from invlift.noise import gaussian_noise, student_t_noise
 from invlift.problems.scale_coordinate import typical_scale
+from invlift.problems.starts.search import find_start
 from invlift.problems.time.state_space import StateSpaceProblem, state_space
 from invlift.programs.compilation import Program
 from invlift.samplers.kernels import KERNELS

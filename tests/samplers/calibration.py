@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.posterior.statistics.calibration import UniformRanks
-from invlift.problems.starts import initial_position
+from invlift.problems.starts.fit import initial_position
 from invlift.programs.compilation import Program
 
 NUM_REPLICATIONS = 240

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.lift.targets.manifold import ManifoldTarget
-from invlift.problems.starts import initial_position
+from invlift.problems.starts.fit import initial_position
 from invlift.programs.pytrees import static
 from invlift.samplers.chains.chain import progress_of, run_blocks
 from invlift.samplers.chains.parallel import run_chains

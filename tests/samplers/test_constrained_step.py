@@ -20,8 +20,8 @@ from sampler_cases import (
     skewed,
 )
 
+from invlift.projections import project_momentum
 from invlift.samplers.constrained import retractions
-from invlift.samplers.constrained.projections import project_momentum
 from invlift.samplers.constrained.retractions import retract
 from invlift.samplers.constrained.step import build_state, constrained_step
 from invlift.samplers.kernels import ConstrainedHMC

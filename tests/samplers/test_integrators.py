@@ -14,9 +14,9 @@ from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import jax_problem
 from invlift.problems.manifolds.manifold_problem import manifold_problem
 from invlift.programs.compilation import Program
+from invlift.projections import project_momentum
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.constrained.projections import project_momentum
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import SPLITTINGS
 from invlift.samplers.constrained.step import build_state, constrained_step

@@ -16,7 +16,7 @@ from sampler_cases import (
 )
 
 from invlift.lift.targets.manifold import ManifoldNormalSpace
-from invlift.samplers.constrained.projections import project_momentum
+from invlift.projections import project_momentum
 from invlift.samplers.constrained.retractions import RETRACTIONS, retract
 
 CHEBYSHEV = RETRACTIONS["chebyshev"]

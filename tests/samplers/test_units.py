@@ -13,7 +13,7 @@ from invlift.lift.targets import lifted
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import jax_problem
-from invlift.problems.starts import initial_position
+from invlift.problems.starts.fit import initial_position
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.kernels import ConstrainedHMC

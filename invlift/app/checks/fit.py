@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import chdtrc
 
 from invlift.app.checks.findings import Finding
-from invlift.app.runs.start_search import MAX_MISFIT, Fit, Start, name_of_reading
 from invlift.problems.problem import InverseProblem
+from invlift.problems.reading_names import name_of_reading
+from invlift.problems.starts.search import MAX_MISFIT, Fit, Start
 from invlift.programs.compilation import program
 from invlift.standards import (
     DOUBTFUL_P_VALUE,

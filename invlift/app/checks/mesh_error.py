@@ -12,7 +12,6 @@ import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.posterior_draws import some_draws
-from invlift.app.runs.start_search import Fit, name_of_reading
 from invlift.fem import linalg
 from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
 from invlift.lift.jacobians.krylov import conjugate_residuals
@@ -22,6 +21,8 @@ from invlift.models.corrected import Corrected
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
+from invlift.problems.reading_names import name_of_reading
+from invlift.problems.starts.search import Fit
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.results import Run
 from invlift.unknowns.priors.named import NamedPrior

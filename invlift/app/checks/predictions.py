@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.app.runs.start_search import name_of_reading
 from invlift.app.studies.simulate import draw_predictions
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
+from invlift.problems.reading_names import name_of_reading
 
 #: Draws from the prior, and the fewest that must be finite for a comparison.
 NUM_DRAWS, FEWEST = 100, 20

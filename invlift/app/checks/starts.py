@@ -12,8 +12,7 @@ import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.fit import check_fit
-from invlift.app.runs.start_search import Start, from_lifted, name_of_reading
-from invlift.app.runs.starts import RoughStarts, Starts, lifted_above
+from invlift.app.runs.starts import RoughStarts, Starts
 from invlift.errors import InputError
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.models.named_model import NamedModel
@@ -21,10 +20,12 @@ from invlift.problems.choice.lift_choice import Choice
 from invlift.problems.choice.partly_lifted import laplace_referred
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
+from invlift.problems.reading_names import name_of_reading
+from invlift.problems.starts.landing import distance_from_manifold
+from invlift.problems.starts.search import Start, from_lifted, lifted_above
 from invlift.programs.compilation import program
 from invlift.programs.dependence import NONE, spread
 from invlift.samplers.chains.programs import evaluate_state
-from invlift.samplers.constrained.landing import distance_from_manifold
 from invlift.targets import Target
 
 #: Share of the noise below which a reading's dependence on the field is none.

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from invlift.app.runs.start_search import PHASES
+from invlift.problems.starts.search import PHASES
 from invlift.samplers.chains.chain import Progress
 
 logger = logging.getLogger(__name__)

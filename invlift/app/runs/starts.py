@@ -7,37 +7,34 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from invlift.app.runs.start_search import (
-    MAX_MISFIT,
-    Start,
-    find_start,
-    from_lifted,
-    name_of_reading,
-    names_of_constraints,
-    start_key,
-)
 from invlift.errors import InputError, as_numbers
-from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.lifted_form import Lifted
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.problems.choice.lift_choice import Choice
 from invlift.problems.laplace_approximation import (
     LaplaceApproximation,
-    find_noise,
     laplace_approximation,
 )
 from invlift.problems.problem import InverseProblem
-from invlift.programs.compilation import program
-from invlift.programs.pytrees import Module, aside, static
-from invlift.samplers.chains.programs import evaluate_state
-from invlift.samplers.constrained.landing import (
+from invlift.problems.reading_names import name_of_reading, names_of_constraints
+from invlift.problems.starts.landing import (
     check_independent,
     distance_from_manifold,
     onto_manifold,
 )
+from invlift.problems.starts.search import (
+    MAX_MISFIT,
+    Start,
+    find_start,
+    from_lifted,
+    lifted_above,
+    start_key,
+)
+from invlift.programs.compilation import program
+from invlift.programs.pytrees import Module, aside, static
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget, Target
@@ -224,13 +221,6 @@ def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
         return problem.position(arrays)
     chains = ({name: x[chain] for name, x in arrays.items()} for chain in range(num_chains))
     return np.stack([named.whiten(each) for each in chains])
-
-
-@program
-def lifted_above(problem: InverseProblem, white):
-    """The lifted point above standard normal variables, (m,), at the most probable noise."""
-    zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
-    return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
 
 
 @program

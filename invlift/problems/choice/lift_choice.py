@@ -28,7 +28,7 @@ from invlift.problems.choice.told_directions import Directions, number_to_lift, 
 from invlift.problems.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
 from invlift.problems.problem import InverseProblem
 from invlift.problems.scale_coordinate import typical_scale, with_scale_coordinate
-from invlift.problems.starts import initial_point
+from invlift.problems.starts.fit import initial_point
 from invlift.programs.compilation import program
 
 #: Readings, unknowns, and readings for each scale of the noise up to which all readings are lifted:

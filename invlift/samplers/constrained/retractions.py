@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.constrained.projections import normal_move
+from invlift.projections import normal_move
 from invlift.targets import ConstrainedTarget, NormalSpace, Point
 
 #: Largest distance of a position from the manifold, relative to positions larger than 1 (Graham,

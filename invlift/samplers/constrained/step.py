@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
+from invlift.projections import distance_to_manifold, project_momentum
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE, Retraction, retract, work
 from invlift.samplers.constrained.splittings import Splitting
 from invlift.targets import ConstrainedTarget, Point

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from invlift.files.tables import integer, number
 from invlift.programs.pytrees import PyTree
-from invlift.samplers.constrained.projections import distance_to_manifold
+from invlift.projections import distance_to_manifold
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
@@ -51,7 +51,7 @@ class ManifoldKernel(Kernel, settings=True):
 
     def distance(self, target: ConstrainedTarget, state: PyTree) -> jax.Array:
         """From the manifold, (): see
-        :func:`~invlift.samplers.constrained.projections.distance_to_manifold`.
+        :func:`~invlift.projections.distance_to_manifold`.
         """
         return distance_to_manifold(target, self.point_of(state))
 

@@ -30,8 +30,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from invlift.files.tables import number
+from invlift.projections import distance_to_manifold
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
-from invlift.samplers.constrained.projections import distance_to_manifold
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE, work
 from invlift.samplers.kernels.base import Standards
 from invlift.samplers.kernels.chmc import quarter_period

@@ -9,7 +9,7 @@ from scipy.linalg import qr
 
 from invlift.errors import InputError
 from invlift.programs.compilation import program
-from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
+from invlift.projections import distance_to_manifold, normal_move
 from invlift.targets import ConstrainedTarget
 
 #: Moves, and how often one is halved.

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,20 +14,17 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.models.named_readings import labels_of
-from invlift.problems.choice.merged import MergedProblem
-from invlift.problems.laplace_approximation import LaplaceApproximation, find_mode
+from invlift.problems.laplace_approximation import LaplaceApproximation, find_mode, find_noise
 from invlift.problems.problem import InverseProblem
-from invlift.problems.starts import initial_point
-from invlift.programs.compilation import program
-from invlift.samplers.chains.programs import evaluate_state
-from invlift.samplers.constrained.landing import (
+from invlift.problems.reading_names import name_of_reading, names_of_constraints
+from invlift.problems.starts.fit import initial_point
+from invlift.problems.starts.landing import (
     check_independent,
     distance_from_manifold,
     onto_manifold,
 )
-from invlift.samplers.constrained.likely_starts import likely_position
-from invlift.samplers.kernels.base import Kernel
+from invlift.problems.starts.likely import likely_position
+from invlift.programs.compilation import program
 
 #: What searches are at, with the number of the chain: for displays, so that no other log has it.
 PHASES = logging.getLogger(f"{__name__}.phases")
@@ -93,15 +90,15 @@ class Start(NamedTuple):
 
 
 def find_start(
-    kernel: Kernel,
-    target,
+    kernel: Any,
+    target: Any,
     seed: int,
     chain: int,
-    evaluate_fn: Callable = evaluate_state,
+    evaluate_fn: Callable[[Any, Any, np.ndarray], Any],
     *,
     approximation: LaplaceApproximation | None = None,
 ) -> Start:
-    """A start for a chain: :func:`~invlift.problems.starts.initial_position` of a prior draw.
+    """A start for a chain: :func:`~invlift.problems.starts.fit.initial_position` of a prior draw.
 
     With an approximation of the posterior, a draw of that.
 
@@ -229,20 +226,6 @@ def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
     )
 
 
-def name_of_reading(problem: InverseProblem, index: int) -> str:
-    """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
-    if isinstance(problem, MergedProblem):
-        return name_of_reading(problem.asked, int(problem.rows[index]))
-    if problem.whole is not problem:
-        return f"combination {index} of the readings"
-    if labels := labels_of(problem.model.readings):
-        return labels[index]
-    labels = getattr(problem.sensors, "labels", None)
-    if labels is not None:
-        return f"sensor {labels[index]}"
-    return f"sensor {index}" if problem.model.solutions else f"reading {index}"
-
-
 def _check_signs(problem: InverseProblem, where: str) -> None:
     """Refuse readings of a sign that relative noise cannot give to what the prior predicts."""
     predicted = problem.model(problem.prior.transform(np.zeros(problem.prior.num_white)))
@@ -281,7 +264,7 @@ def _check_repeated(problem: InverseProblem, where: str, seed: int) -> None:
 def _landed(own, seed, chain, attempt) -> np.ndarray:
     """Likely point on the lifted manifold near a draw, with its noise parameters; NaN without one.
 
-    What :func:`~invlift.problems.starts.initial_position` finds of the general form.
+    What :func:`~invlift.problems.starts.fit.initial_position` finds of the general form.
     """
     if own.problem.noise.num_parameters:
         own = replace(own, holds_noise=True)
@@ -290,12 +273,6 @@ def _landed(own, seed, chain, attempt) -> np.ndarray:
     if not distance_from_manifold(own, position) <= CLOSE_ENOUGH:
         return np.full(position.size, np.nan)
     return _to_lifted(own, likely_position(own, position, drawn))
-
-
-def names_of_constraints(target) -> list[str]:
-    """Of the readings, if they have names and the target is that of a problem."""
-    model = getattr(getattr(target, "problem", None), "model", None)
-    return labels_of(getattr(model, "readings", ()))
 
 
 # Programs -----------------------------------------------------------------------------------------
@@ -343,6 +320,13 @@ def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
 def from_lifted(target, lifted):
     """Position of a target, (target.dimension,), from a point on the lifted manifold."""
     return target.from_lifted(lifted)
+
+
+@program
+def lifted_above(problem: InverseProblem, white):
+    """The lifted point above standard normal variables, (m,), at the most probable noise."""
+    zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
+    return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
 
 
 @program

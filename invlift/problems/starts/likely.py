@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.problems.starts.landing import onto_manifold
 from invlift.programs.compilation import program
-from invlift.samplers.constrained.landing import onto_manifold
-from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
+from invlift.projections import distance_to_manifold, project_momentum
 from invlift.targets import ConstrainedTarget
 
 #: Moves and halvings of one at most, moves that are remembered, distance from the manifold between
