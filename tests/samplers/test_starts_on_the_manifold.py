@@ -7,11 +7,11 @@ from sampler_cases import SPHERE, RelativeDensity, flat
 
 from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
+from invlift.problems.starts import landing
 from invlift.problems.starts.landing import distance_from_manifold, onto_manifold
 from invlift.problems.starts.likely import likely_position
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
-from invlift.problems.starts import landing
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedRandomWalk
 
 ON = np.array([0.0, 0.6, 0.8])
