@@ -9,6 +9,7 @@ import pytest
 
 import invlift
 from invlift.app.cli import main
+from invlift.samplers.kernels import KERNELS, METHODS, REFERENCE
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -34,13 +35,28 @@ def test_each_public_name_is_on_one_page_of_the_reference():
 
 def test_each_kernel_is_shown():
     page = (DOCS / "api/kernels.md").read_text()
-    shown = re.findall(r"^::: invlift\.samplers\.kernels\.(\w+\.\w+)$", page, re.MULTILINE)
+    shown = re.findall(
+        r"^::: invlift\.samplers\.kernels\.(?:reference\.)?(\w+\.\w+)$", page, re.MULTILINE
+    )
     kernels = {
         f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}"
         for kernel in invlift.KERNELS.values()
         if kernel.__module__.startswith("invlift.")
     }
     assert sorted(shown) == sorted([*kernels, "constrained.ConstrainedKernel"])
+
+
+def test_methods_to_compare_with_stand_apart():
+    assert not METHODS.keys() & REFERENCE.keys()
+    places = {name: ".reference." in kernel.__module__ for name, kernel in KERNELS.items()}
+    assert {name for name, is_apart in places.items() if is_apart} == {*REFERENCE}
+    text = (DOCS / "which_sampler.md").read_text()
+    first, _, rest = text.partition("## Why the default")
+    _, _, last = rest.partition("## Methods to compare with")
+    assert {*re.findall(r"^\| (.*) \|.*\|$", first, re.MULTILINE)} >= {"`chmc`", "`chmc-nuts`"}
+    for known, part in (METHODS, first), (REFERENCE, last):
+        rows = re.findall(r"^\| .*`.*\|$", part, re.MULTILINE)
+        assert {*re.findall(r"`([\w-]+)`", " ".join(rows))} == {*known}
 
 
 def test_each_command_has_a_page_that_names_its_options(capsys):

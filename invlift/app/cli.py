@@ -67,9 +67,10 @@ def _methods(command: str) -> str:
     """Names of the sampling methods, for a command that takes one: they need JAX."""
     if command not in ("run", "compare", "calibrate"):
         return ""
-    from invlift.samplers.kernels import KERNELS
+    from invlift.samplers.kernels import KERNELS, REFERENCE
 
-    return ", ".join(KERNELS)
+    own = [name for name in KERNELS if name not in REFERENCE]  # a script may have added some
+    return f"{', '.join(own)}; to compare with: {', '.join(REFERENCE)}"
 
 
 def _parser(command: str) -> argparse.ArgumentParser:

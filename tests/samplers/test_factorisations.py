@@ -19,7 +19,7 @@ from invlift.noise import gaussian_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.chmc import ConstrainedHMC
-from invlift.samplers.kernels.riemannian import RiemannianHMC
+from invlift.samplers.kernels.reference.riemannian import RiemannianHMC
 from invlift.unknowns.distributions import lognormal
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 

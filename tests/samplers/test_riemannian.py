@@ -9,8 +9,8 @@ import pytest
 from test_density_kernels import TARGET, LinearAndSkewed
 
 from invlift.samplers.kernels import PositionDependentMALA, RiemannianHMC
-from invlift.samplers.kernels.metrics import metric_of, softabs
-from invlift.samplers.kernels.riemannian import Trajectory, energy
+from invlift.samplers.kernels.reference.metrics import metric_of, softabs
+from invlift.samplers.kernels.reference.riemannian import Trajectory, energy
 
 METRICS = ("fisher", pytest.param("softabs", marks=pytest.mark.slow))
 POSITION, MOMENTUM = np.array([0.3, -0.4, 0.2]), np.array([0.8, -0.5, 0.9])

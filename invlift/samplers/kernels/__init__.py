@@ -2,42 +2,45 @@
 
 from invlift.samplers.kernels.base import Kernel
 from invlift.samplers.kernels.chmc import ConstrainedHMC
-from invlift.samplers.kernels.chmc_fixed import (
+from invlift.samplers.kernels.chmc_nuts import ConstrainedNUTS
+from invlift.samplers.kernels.constrained_riemannian import ConstrainedRiemannianHMC
+from invlift.samplers.kernels.euclidean import HMC, NUTS
+from invlift.samplers.kernels.laplace import GeneralisedCrankNicolson, Laplace, LaplaceMALA
+from invlift.samplers.kernels.reference.chmc_fixed import (
     ConstrainedLangevin,
     ConstrainedRandomWalk,
     FixedConstrainedHMC,
 )
-from invlift.samplers.kernels.chmc_nuts import ConstrainedNUTS
-from invlift.samplers.kernels.constrained_riemannian import ConstrainedRiemannianHMC
-from invlift.samplers.kernels.elliptical_slice import EllipticalSlice
-from invlift.samplers.kernels.euclidean import HMC, NUTS
-from invlift.samplers.kernels.langevin import MALA
-from invlift.samplers.kernels.laplace import GeneralisedCrankNicolson, Laplace, LaplaceMALA
-from invlift.samplers.kernels.microcanonical import MAMS
-from invlift.samplers.kernels.position_dependent import (
+from invlift.samplers.kernels.reference.elliptical_slice import EllipticalSlice
+from invlift.samplers.kernels.reference.langevin import MALA
+from invlift.samplers.kernels.reference.microcanonical import MAMS
+from invlift.samplers.kernels.reference.position_dependent import (
     PositionDependentMALA,
     PositionDependentRandomWalk,
     SimplifiedManifoldMALA,
 )
-from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson, RandomWalk
-from invlift.samplers.kernels.riemannian import RiemannianHMC
+from invlift.samplers.kernels.reference.random_walk import PreconditionedCrankNicolson, RandomWalk
+from invlift.samplers.kernels.reference.riemannian import RiemannianHMC
 
-#: What [sampler] method can be; the fields of a kernel are the keys of [sampler.options].
-KERNELS: dict[str, type[Kernel]] = {
+#: Methods to choose from: docs/which_sampler.md says when.
+METHODS: dict[str, type[Kernel]] = {
     "chmc": ConstrainedHMC,
-    "chmc-fixed": FixedConstrainedHMC,
     "chmc-nuts": ConstrainedNUTS,
-    "constrained-langevin": ConstrainedLangevin,
     "constrained-rmhmc": ConstrainedRiemannianHMC,
-    "constrained-rwm": ConstrainedRandomWalk,
-    "elliptical-slice": EllipticalSlice,
     "gpcn": GeneralisedCrankNicolson,
     "hmc": HMC,
     "laplace": Laplace,
     "laplace-mala": LaplaceMALA,
+    "nuts": NUTS,
+}
+#: Methods that are there to compare with.
+REFERENCE: dict[str, type[Kernel]] = {
+    "chmc-fixed": FixedConstrainedHMC,
+    "constrained-langevin": ConstrainedLangevin,
+    "constrained-rwm": ConstrainedRandomWalk,
+    "elliptical-slice": EllipticalSlice,
     "mala": MALA,
     "mams": MAMS,
-    "nuts": NUTS,
     "pcn": PreconditionedCrankNicolson,
     "pd-mala": PositionDependentMALA,
     "pd-rwm": PositionDependentRandomWalk,
@@ -45,3 +48,5 @@ KERNELS: dict[str, type[Kernel]] = {
     "rwm": RandomWalk,
     "smmala": SimplifiedManifoldMALA,
 }
+#: What [sampler] method can be; the fields of a kernel are the keys of [sampler.options].
+KERNELS: dict[str, type[Kernel]] = METHODS | REFERENCE

@@ -17,7 +17,7 @@ Lubich & Wanner 2006, section VII.1.4; Brubaker et al. 2012):
     p' = p* - (h/2) dH/dq(q', p*) - C(q')^T mu,    C(q') M(q')^-1 p' = 0
 
 Each step is solved backwards as well, as on densities: see
-:mod:`~invlift.samplers.kernels.riemannian`.
+:mod:`~invlift.samplers.kernels.reference.riemannian`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from invlift.samplers.constrained.retractions import POSITION_TOLERANCE, work
 from invlift.samplers.kernels.base import Standards
 from invlift.samplers.kernels.chmc import quarter_period
 from invlift.samplers.kernels.constrained import ManifoldKernel, statistics
-from invlift.samplers.kernels.riemannian import Trajectory, decided, distance, is_same
+from invlift.samplers.kernels.reference.riemannian import Trajectory, decided, distance, is_same
 from invlift.targets import ConstrainedTarget, Point
 
 #: Largest miss of a fixed point, relative to the size of what is sought, and largest last move of

@@ -14,8 +14,8 @@ from invlift.samplers.kernels.base import (
     acceptance_probability,
     statistics,
 )
-from invlift.samplers.kernels.langevin import MALA
-from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
+from invlift.samplers.kernels.reference.langevin import MALA
+from invlift.samplers.kernels.reference.random_walk import PreconditionedCrankNicolson
 from invlift.targets import Density
 
 

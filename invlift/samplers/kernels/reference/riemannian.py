@@ -35,7 +35,7 @@ from invlift.samplers.kernels.base import (
     acceptance_probability,
     statistics,
 )
-from invlift.samplers.kernels.metrics import METRICS, metric_of
+from invlift.samplers.kernels.reference.metrics import METRICS, metric_of
 from invlift.targets import Density
 
 #: Largest move, relative to the size of what moves, at which an iteration has settled; and what the
