@@ -446,7 +446,7 @@ def test_columns_that_do_not_fit_are_named():
 
 
 def test_a_data_frame_of_several_kinds(tmp_path):
-    """The table of docs/tutorial.md, whose empty entries pandas reads as NaN."""
+    """The table of docs/readings.md, whose empty entries pandas reads as NaN."""
     text = (
         "x,y,kind,over,radius,value,sigma,group\n0.30,0.40,point,,,21.3,0.1,loggers\n"
         "0.70,0.20,average,,0.05,18.2,0.1,own\n,,flux,left,,-41.0,0.5,own\n"

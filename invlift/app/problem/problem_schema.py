@@ -12,9 +12,11 @@ from invlift.files.tables import json_schema
 _START = """\
 # Keys of the problem file
 
-Written by `invlift schema --page`; editors know the same by [a schema](commands/schema.md). The
-[tutorial](tutorial.md) shows the keys at work. Lengths are in the unit of the mesh, solutions in
-that of the sensor table.
+This page lists all keys. `invlift schema --page` writes it, and editors take the same from
+[a schema](commands/schema.md). The keys are explained with examples in the
+[tutorial](tutorial.md) and on the pages [priors](priors.md), [noise](noise.md) and
+[readings](readings.md). Lengths are in the unit of the mesh; solutions are in the unit of the
+sensor table.
 """
 _HEAD = "\n| key | value | default | |\n|---|---|---|---|\n"
 
