@@ -22,6 +22,15 @@ SHOWN = (
 )
 
 
+def on_config(config):
+    """Put the pages of all examples into the navigation, by the names of their folders."""
+    pages = next(entry["Examples"] for entry in config.nav if "Examples" in entry)
+    for page in sorted(ROOT.glob("examples/*/README.md")):
+        name = page.parent.name.replace("_", " ").capitalize()
+        pages.append({name: str(page.relative_to(ROOT))})
+    return config
+
+
 def on_files(files: Files, config) -> Files:
     """Replace what is in ``docs_dir`` by all pages, at the paths that they have in the repository.
 

@@ -1,5 +1,6 @@
 """Reference pages are complete: each public name, each command and each of its options."""
 
+import importlib.util
 import re
 from collections import Counter
 from itertools import chain
@@ -81,3 +82,18 @@ def test_modules_that_the_design_names_exist():
     assert not [
         name for name in named if not any((root / at / name).exists() for at in ("invlift", "."))
     ]
+
+
+def test_gallery_has_every_example_with_its_line_and_picture():
+    spec = importlib.util.spec_from_file_location("gallery", DOCS / "gallery.py")
+    gallery = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gallery)
+    written = gallery.PAGE.read_text(encoding="utf-8").partition(gallery.START)[2].lstrip("\n")
+    assert written == gallery.gallery(), "python docs/gallery.py"
+    folders = {path.name for path in gallery.PAGE.parent.iterdir() if path.is_dir()}
+    examples = [gallery.read_example(page) for page in gallery.PAGE.parent.glob("*/README.md")]
+    assert {example.page.split("/")[0] for example in examples} == folders - {"results"}
+    for example in examples:
+        assert 20 < len(example.line) < 130, example.title
+        assert example.picture is None or (gallery.PAGE.parent / example.picture).exists()
+    assert [each.page for each in examples if each.picture is None] == ["own_models/README.md"]
