@@ -277,6 +277,26 @@ def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
 LONG = {"sampler.draws": 1000, "sampler.warmup": 40, "noise.sigma": 0.4}
 
 
+def test_the_answer_comes_before_the_pictures_which_may_be_left_out(tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no pictures")
+
+    monkeypatch.setattr("invlift.app.commands.run._pictures", fail)
+    path = write_problem(tmp_path, LONG)
+    few = ["--draws", "5", "--warmup", "5", "--anyway"]
+    with pytest.raises(RuntimeError, match="no pictures"):
+        call("run", path, *few, "--out", tmp_path / "failed")
+    out = capsys.readouterr().out
+    assert "log_conductivity_field_mean" in out
+    assert "Not converged" in out
+    assert (tmp_path / "failed" / "posterior.nc").exists()
+    path = write_problem(tmp_path / "without", LONG | {"output.report": False})
+    assert call("run", path, *few, "--out", tmp_path / "none") == 3
+    names = {entry.name for entry in (tmp_path / "none").iterdir()}
+    assert names == (RESULTS | {"chains"}) - {"posterior.png", "report.html"}
+    assert "report.html" not in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory, drawing):
     """A run with its page and picture, left to its end: folder, status and what is printed."""

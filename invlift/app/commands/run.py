@@ -127,7 +127,6 @@ def _executor(parsed):
 def _write_results(spec, problem, run, objections, info, console: Console, errors: Console) -> int:
     """Write what a run has found, print it, and return the exit status."""
     from invlift.app.runs.results import posterior_of
-    from invlift.posterior.output.report import write_report
 
     directory = spec.output.dir
     if not run.chains:
@@ -135,28 +134,40 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
         say(errors, f"invlift: stopped during warm-up: {kept}")
         return BAD_VERDICT
     posterior = posterior_of(problem, run, exceedance=spec.output.exceedance, objections=objections)
-    record = posterior.record() | info
-    written = posterior.write(directory, info)
-    if posterior.mesh is not None or posterior.fit.series:
-        plot = posterior.plot.series if posterior.mesh is None else posterior.plot.fields
-        written.append(directory / "posterior.png")
-        plot(written[-1])
-    if posterior.mesh is not None and posterior.fit.series:
-        written.append(directory / "series.png")
-        posterior.plot.series(written[-1])
-    title, page = directory.resolve().name, directory / "report.html"
-    written.append(write_report(posterior, record, page, title, text_of(spec)))
+    # The answer comes first: files and pictures take longer than a short run.
     verdict = posterior.verdict()
     table = posterior.summary()[["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]]
     if len(table):
         say_table(console, table.rename(index=posterior.titles))
     say(console, str(verdict))
+    record = posterior.record() | info
+    written = posterior.write(directory, info)
+    if spec.output.report:
+        written += _pictures(posterior, record, directory, text_of(spec))
     say(console, f"\nWritten to {directory}: {', '.join(path.name for path in written)}")
     if run.is_interrupted:
         say(console, "The run was interrupted; finish it with --resume.")
     elif not verdict.is_converged and spec.sampler.budget is not None:
         say(console, "Its time may have been too short; go on with --resume.")
     return 0 if verdict.is_good and not run.is_interrupted else BAD_VERDICT
+
+
+def _pictures(posterior, record: dict, directory: Path, text: str) -> list[Path]:
+    """Draw the figures of a run, and its report."""
+    from invlift.posterior.output.report import write_report
+
+    found, plot = [], posterior.plot
+    if posterior.mesh is not None:
+        found.append((directory / "posterior.png", plot.fields))
+    if posterior.fit.series:
+        name = "posterior.png" if posterior.mesh is None else "series.png"
+        found.append((directory / name, plot.series))
+    for path, draw in found:
+        draw(path)
+    page = write_report(
+        posterior, record, directory / "report.html", directory.resolve().name, text
+    )
+    return [*(path for path, _ in found), page]
 
 
 def _check_is_ready(directory: Path, is_resuming: bool) -> None:

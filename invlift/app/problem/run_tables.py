@@ -151,6 +151,9 @@ class OutputTable(Table):
     """Times at which the solution of a field in time is kept, also after the last reading, in its
     unit of time, for example times = [60.0, 600.0]: maps, and an animation for ParaView."""
 
+    report: bool = True
+    """Whether pictures and report.html are made: invlift report makes the report later."""
+
     @model_validator(mode="before")
     @classmethod
     def _is_named_like_the_problem_file(cls, data: Any, info: ValidationInfo) -> Any:
