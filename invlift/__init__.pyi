@@ -38,6 +38,7 @@ from .fem.readings.sensors import Sensors as Sensors
 from .fem.readings.sensors import read_sensors as read_sensors
 from .fem.readings.sensors import sensors_from_arrays as sensors_from_arrays
 from .fem.time.assembly import assemble_transient as assemble_transient
+from .fem.time.schedules import oscillation as oscillation
 from .fem.time.schedules import read_steps as read_steps
 from .fem.time.schedules import steps as steps
 from .models.base import ForwardModel as ForwardModel

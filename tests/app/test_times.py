@@ -51,6 +51,12 @@ def test_all_that_a_file_can_say_is_the_same_problem(tmp_path):
     assert np.ptp(expected) > 0.01
     for model in models[1:]:
         np.testing.assert_allclose(model(phi), expected, atol=1e-5)  # by other shifts perhaps
+    # An oscillation so slow that it stays at its maximum is a number that does not change.
+    slow = WELL | {"strength": {"periodic": [[1e9, 1.0, 0.0]], "mean": 0.5}}
+    held = build(write(tmp_path, {"pde.point_source": [slow]})).model
+    long = WELL | {"strength": {"steps": [[-1e4, 1.5]]}}
+    stays = build(write(tmp_path, {"pde.point_source": [long]})).model
+    np.testing.assert_allclose(held(phi), stays(phi), rtol=1e-3)
     twice = build(write(tmp_path, {"pde.storage": 2.0})).model
     assert np.abs(np.asarray(twice(phi)) - expected).max() > 1e-3  # negative control
 
@@ -136,7 +142,15 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
         ({"pde.point_source": [WELL | {"strength": {"schedule": "none.csv"}}]}, SENSORS,
          ["none.csv", "a table of steps", "no such file"]),
         ({"pde.point_source": [WELL | {"strength": {"steps": [[0, 1]], "schedule": "a"}}]}, SENSORS,
-         ["point_source.1.strength", "steps or schedule"]),
+         ["point_source.1.strength", "steps, schedule or periodic"]),
+        ({"pde.point_source": [WELL | {"strength": {"periodic": [[1, 2]]}}]}, SENSORS,
+         ["point_source.1.strength.periodic.1"]),
+        ({"pde.point_source": [WELL | {"strength": {"periodic": [[-1, 2, 0]]}}]}, SENSORS,
+         ["point_source.1.strength, row 1", "a positive period"]),
+        ({"pde.point_source": [WELL | {"strength": {"periodic": [[1, 2, 0]], "before": 1}}]},
+         SENSORS, ["point_source.1.strength", "no before beside periodic"]),
+        ({"pde.point_source": [WELL | {"strength": {"steps": [[0, 1]], "mean": 1}}]}, SENSORS,
+         ["point_source.1.strength", "no mean beside steps"]),
         ({"mesh.refine_solution": 1}, SENSORS, ["[mesh] refine_solution", "0, as the field"]),
         ({"pde.point_source": [WELL | {"strength": 1.0}]}, SENSORS,
          ["[pde] storage", "a number that changes in time"]),

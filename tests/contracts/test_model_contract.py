@@ -28,7 +28,7 @@ from invlift.fem.mesh.finer_mesh import OnFinerMesh
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.fem.time.assembly import assemble_transient
-from invlift.fem.time.schedules import steps
+from invlift.fem.time.schedules import oscillation, steps
 from invlift.models.base import AroundModel, CombinedFunction, ForwardModel
 from invlift.models.combinations import Combinations
 from invlift.models.corrected import Corrected, corrected
@@ -193,14 +193,14 @@ def electrodes():
 
 
 def in_time():
-    """Two experiments with a well, a boundary value and an ambient value that change in steps."""
+    """Two experiments with a well and values outside that change in steps, or oscillate."""
     mesh, positive = box_mesh(2, 2), lognormal(median=1.0, factor=2.0)
     one = sensors_from_arrays([[0.3, 0.7], [0.3, 0.7]], np.zeros(2), times=[0.2, 0.7])
     other = sensors_from_arrays([[0.4, 0.4]], np.zeros(1), times=[0.9], groups=["a"])
     changing = steps([[0.3, 2.0], [0.6, 0.5]], before=1.0)
     conditions = (
         {"point_sources": [((0.6, 0.3), steps([[0.0, 1.0]]))], "source": 0.5},
-        {"dirichlet": {"left": changing}},
+        {"dirichlet": {"left": oscillation([[1.5, 0.4, 0.2]], mean=0.3)}},
     )
     observations = locate(mesh, one), locate(mesh, other, offsets={"a": normal(0.0, 1.0)})
     parts = zip("ab", observations, conditions, strict=True)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 import skfem
-from scipy.linalg import eigh
+from scipy.linalg import eigh, lu_factor, lu_solve
 from skfem.models.poisson import mass, unit_load
 from structured import box_mesh
 
@@ -13,8 +13,13 @@ from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.fields.matern import matern_prior
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
-from invlift.fem.time.schedules import read_steps, steps
-from invlift.fem.time.shifts import TOLERANCE, response_weights, shifts_for
+from invlift.fem.time.schedules import oscillation, read_steps, steps
+from invlift.fem.time.shifts import (
+    TOLERANCE,
+    oscillation_weights,
+    response_weights,
+    shifts_for,
+)
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.unknowns.distributions import lognormal, normal
@@ -241,9 +246,9 @@ def test_numbers_of_times_and_steps_cost_nothing_but_weights():
 
 @pytest.mark.parametrize("decades", [0.0, 1.0, 3.0])
 def test_sums_over_shifts_are_the_responses_of_all_modes(decades):
-    shifts, error = shifts_for(2.0, 2.0 * 10**decades)
-    assert error <= TOLERANCE
     times = np.geomspace(2.0, 2.0 * 10**decades, 7)
+    shifts, error = shifts_for(times)
+    assert error <= TOLERANCE
     weights = response_weights(shifts, times)
     rates = np.random.default_rng(1).permutation(np.geomspace(1e-6, 1e5, 333))
     sums = weights @ (1.0 / (rates + shifts[:, None]))
@@ -253,6 +258,95 @@ def test_sums_over_shifts_are_the_responses_of_all_modes(decades):
     # Negative control: half as many shifts do not do.
     coarse = response_weights(shifts[::2], times) @ (1.0 / (rates + shifts[::2, None]))
     assert np.abs(coarse / exact - 1.0).max() > 10 * TOLERANCE
+
+
+@pytest.mark.parametrize("decades", [0.0, 2.0])
+def test_sums_over_shifts_are_the_responses_of_all_modes_to_oscillations(decades):
+    """Also where steps are met by the same shifts."""
+    frequencies = np.geomspace(0.5, 0.5 * 10**decades, 5)
+    rates = np.geomspace(1e-6, 1e5, 333)
+    for times in ((), (0.7, 7.0)):
+        shifts, error = shifts_for(times, frequencies)
+        assert error <= TOLERANCE
+        for frequency in frequencies:
+            weights = oscillation_weights(shifts, frequency)
+            sums = (1.0 / (rates[:, None] + shifts)) @ weights
+            exact = 1.0 / (rates + 1j * frequency)
+            assert np.abs(sums / exact - 1.0).max() < 1.5 * TOLERANCE
+    # Negative control: half as many shifts do not do.
+    coarse = (1.0 / (rates[:, None] + shifts[::2])) @ oscillation_weights(shifts[::2], frequency)
+    assert np.abs(coarse / exact - 1.0).max() > 10 * TOLERANCE
+
+
+#: Two tides of a river and of its well, and an ambient value that goes up and down.
+TIDE = oscillation([[2.0, 0.7, 0.3], [5.0, 0.4, 1.0]], mean=1.0)
+PULSED = oscillation([[1.0, 2.0, 0.1]])
+DAYS = oscillation([[5.0, 1.5, 2.0]], mean=0.5)
+
+
+def settled(modes, times, num_steps=1000, num_periods=6):
+    """The field of these by the trapezoidal rule in time, (n, times), from rest until it settles.
+
+    10 is a period of all.
+    """
+    step, period = 10.0 / num_steps, 10.0
+
+    def value(number, time):
+        rows = zip(number.periods, number.amplitudes, number.peaks, strict=True)
+        return number.before + sum(a * np.cos(2 * np.pi * (time - t) / p) for p, a, t in rows)
+
+    def load(time):
+        return modes.source + value(PULSED, time) * modes.well + value(DAYS, time) * modes.exchanged
+
+    stiffness, mass, free = modes.stiffness, modes.mass, modes.free
+    factor = lu_factor((mass / step + 0.5 * stiffness)[modes.inner])
+    u = np.zeros(modes.basis.N)
+    u[modes.held] = value(TIDE, 0.0)
+    found = np.zeros((modes.basis.N, num_steps + 1))
+    for number in range(num_periods * num_steps):
+        now, then = number * step, (number + 1) * step
+        after = np.zeros_like(u)
+        after[modes.held] = value(TIDE, then)
+        rest = mass @ (u - after) / step - 0.5 * stiffness @ (u + after)
+        rest += 0.5 * (load(now) + load(then))
+        after[free] = lu_solve(factor, rest[free])
+        u = after
+        found[:, 1 + number % num_steps] = u
+    found[:, 0] = found[:, -1]
+    at = np.linspace(0.0, period, num_steps + 1)
+    return np.stack([np.interp(np.mod(times, period), at, row) for row in found])
+
+
+def test_oscillations_are_those_of_small_steps_in_time():
+    """By an independent stepper that has settled, and whose steps are halved."""
+    mesh, places = box_mesh(2, 5), places_in(2)
+    phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
+    times = np.arange(12) * 0.9
+    conditions = {
+        "source": 0.3,
+        "dirichlet": {"left": TIDE},
+        "robin": {"right": (EXCHANGE, DAYS)},
+        "point_sources": [((0.45, 0.45), PULSED)],
+    }
+    model = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **conditions)
+    found = evaluate(model, phi)
+    modes = Modes(mesh, phi)
+    probes = modes.basis.probes(places.T)
+    exact, half = ((probes @ settled(modes, times, num)).ravel() for num in (1000, 500))
+    assert relative_error(half, exact) < 5 * TOLERANCE  # the stepper stands
+    exact += (exact - half) / 3.0  # of second order
+    assert relative_error(found, exact) < TOLERANCE
+    late = conditions | {"point_sources": [((0.45, 0.45), oscillation([[1.0, 2.0, 0.12]]))]}
+    moved = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **late)
+    assert relative_error(evaluate(moved, phi), exact) > 10 * TOLERANCE  # negative control
+    # Steps of one number and oscillations of another add up.
+    both = conditions | {"source": steps([[0.5, 1.3]], before=0.3)}
+    added = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **both)
+    alone = {"source": steps([[0.5, 1.0]]), "dirichlet": {"left": 0.0}}
+    alone |= {"robin": {"right": (EXCHANGE, 0.0)}}
+    step = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **alone)
+    total = evaluate(added, phi) - evaluate(step, phi)
+    assert relative_error(total, exact) < 2 * TOLERANCE
 
 
 def test_mistakes_are_one_line(tmp_path):
@@ -278,6 +372,18 @@ def test_mistakes_are_one_line(tmp_path):
         steps([[1.0, 2.0], [1.0, 3.0]])
     with pytest.raises(InputError, match="steps, row 1: expected finite numbers"):
         steps([[np.nan, 2.0]])
+    for rows, message in (
+        ([[0.0, 1.0, 0.0]], "periodic, row 1: expected a positive period"),
+        ([[1.0, np.inf, 0.0]], "periodic, row 1: expected finite numbers"),
+        ([[1.0, 2.0]], "periodic: expected rows of a period, an amplitude and a time"),
+    ):
+        with pytest.raises(InputError, match=message):
+            oscillation(rows)
+    tidal = always | {"dirichlet": {"left": TIDE}}
+    with pytest.raises(InputError, match="dirichlet, left: expected steps, as there is an initial"):
+        assemble_poisson(mesh, here, storage=1.0, initial=0.0, **tidal)
+    with pytest.raises(InputError, match="storage: expected the storage, as a number changes"):
+        assemble_poisson(mesh, here, **tidal)
     table = tmp_path / "rates.csv"
     table.write_text("Time [s],strength\n60,0\n0,-0.003\n")
     read = read_steps(table)

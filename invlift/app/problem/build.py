@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from invlift.app.problem.problem_file import ProblemSpec
-from invlift.app.problem.schedule_tables import ClockTable, StepsTable
+from invlift.app.problem.schedule_tables import ClockTable, ScheduleTable
 from invlift.app.problem.sections import AT_MODE, ConditionsTable, PdeTable, StorageField
 from invlift.app.runs.mesh_correction import corrected_at_mode
 from invlift.errors import InputError, told_at
@@ -271,7 +271,7 @@ def boundary_conditions(
         """A number, a field of the mesh by its name, or a distribution."""
         if isinstance(value, BoundaryNormalTable):
             return value.on(mesh, where(*keys, "mean"), keys[1])
-        if isinstance(value, StepsTable):
+        if isinstance(value, ScheduleTable):
             return value.build(where(*keys), clock)
         if isinstance(value, DistributionTable):
             return value.build()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
@@ -10,20 +11,21 @@ from pydantic import Field, field_validator, model_validator
 from invlift.app.problem.run_tables import SIZE, AbsolutePath
 from invlift.errors import InputError, told_at
 from invlift.fem.time.clock import SECONDS, Clock, date_of, read_times
-from invlift.fem.time.schedules import Steps, read_steps, steps
+from invlift.fem.time.schedules import Schedule, oscillation, read_steps, steps
 from invlift.files.tables import Table, number, problem
 
 _Number = number(-SIZE, SIZE)
 _Date = Annotated[str, Field(min_length=8)]
 _Pair = Annotated[list[_Number | _Date], Field(min_length=2, max_length=2)]
+_Cosine = Annotated[list[_Number | _Date], Field(min_length=3, max_length=3)]
 #: A unit of time.
 TimeUnit = Literal[tuple(SECONDS)]
 
 
-class StepsTable(Table):
-    """A number that changes in time, in steps."""
+class ScheduleTable(Table):
+    """A number that changes in time, in steps or as an oscillation."""
 
-    known_by: ClassVar[tuple[str, ...]] = ("steps", "schedule")
+    known_by: ClassVar[tuple[str, ...]] = ("steps", "schedule", "periodic")
 
     steps: Annotated[list[_Pair], Field(min_length=1)] = None
     """Times, in the unit of time of the equation or dates, and the number from then on, for example
@@ -35,33 +37,53 @@ class StepsTable(Table):
     time [min]."""
     before: _Number = 0.0
     """What the number was before the first step, when the field was steady."""
+    periodic: Annotated[list[_Cosine], Field(min_length=1)] = None
+    """In the place of steps, cosines that have oscillated for long: of each the period, the
+    amplitude and a time or date of its maximum, for example periodic = [[600.0, 0.003, 0.0]]."""
+    mean: _Number = 0.0
+    """What a number that is periodic oscillates about."""
 
     @model_validator(mode="after")
-    def _has_one_of_both(self) -> StepsTable:
-        given = [key for key in ("steps", "schedule") if getattr(self, key) is not None]
+    def _has_one_of_these(self) -> ScheduleTable:
+        given = [key for key in self.known_by if getattr(self, key) is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "neither"
-            raise problem("steps or schedule", found, "give one of the two")
+            found = " and ".join(given) or "none"
+            raise problem("steps, schedule or periodic", found, "give one of these")
+        other = "before" if given == ["periodic"] else "mean"
+        if other in self.model_fields_set:
+            remedy = "mean is that of periodic, and before that of steps and schedule"
+            raise problem(f"no {other} beside {given[0]}", other, remedy)
         if self.time_unit is not None and self.schedule is None:
             remedy = "give steps in the unit of [pde] time_unit"
             raise problem("time_unit beside schedule alone", "steps with one", remedy)
         return self
 
-    def build(self, where: str, clock: Clock) -> Steps:
-        """Return the steps; an InputError if they are none."""
+    def build(self, where: str, clock: Clock) -> Schedule:
+        """Return what the number does; an InputError if that cannot be."""
         if self.schedule is not None:
             return read_steps(self.schedule, self.before, clock._replace(written=self.time_unit))
-        times, values = ([pair[k] for pair in self.steps] for k in (0, 1))
         with told_at(partial(_inside, where)):
-            if any(isinstance(time, str) for time in times):
-                places = [f"steps, row {row}" for row in range(1, len(times) + 1)]
-                times = read_times(list(map(str, times)), places, clock)
+            if self.periodic is not None:
+                periods, amplitudes, peaks = zip(*self.periodic, strict=True)
+                peaks = _times(peaks, "periodic", clock)
+                return oscillation(list(zip(periods, amplitudes, peaks, strict=True)), self.mean)
+            times, values = zip(*self.steps, strict=True)
+            times = _times(times, "steps", clock)
             return steps(list(zip(times, values, strict=True)), self.before)
 
 
+def _times(given: Sequence, name: str, clock: Clock) -> Sequence:
+    """Numbers of times, of which some may be dates."""
+    if not any(isinstance(time, str) for time in given):
+        return given
+    places = [f"{name}, row {row}" for row in range(1, len(given) + 1)]
+    return read_times(list(map(str, given)), places, clock)
+
+
 def _inside(where: str, place: str) -> str:
-    """Where an error is that the library tells of steps; what it tells of a clock stays."""
-    return where + place.removeprefix("steps") if place.startswith("steps") else place
+    """Where an error is that the library tells of rows; what it tells of a clock stays."""
+    name, comma, rest = place.partition(",")
+    return where + comma + rest if name in ("steps", "periodic") else place
 
 
 class ClockTable(Table):

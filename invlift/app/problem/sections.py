@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from invlift.app.problem.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
-from invlift.app.problem.schedule_tables import ClockTable, StepsTable, TimeUnit
+from invlift.app.problem.schedule_tables import ClockTable, ScheduleTable, TimeUnit
 from invlift.fem.fields import PRIORS
 from invlift.fem.fields.random_field import BOUNDARY_DISTRIBUTIONS
 from invlift.fem.mesh.finer_mesh import MAX_TIMES
@@ -26,7 +26,7 @@ AT_MODE = "mode"
 _Name = Annotated[str, Field(min_length=1)]
 _Number, _Positive = number(-SIZE, SIZE), number(1 / SIZE, SIZE)
 #: A number, a distribution if it is unknown, or steps if it changes in time.
-_Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable)
+_Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable)
 
 
 class MeshTable(Table):
@@ -52,7 +52,7 @@ class RobinTable(Table):
     coefficient: _Positive | _Name | one_of(DISTRIBUTIONS, "distribution")
     """The transfer coefficient, in conductivity over length, for a fixed flux use neumann: a
     number, the name of a point field of the mesh file, or an expression in x, y and z."""
-    ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable) = 0.0
+    ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable) = 0.0
     """The solution far outside, in its unit: a number, the name of a point field of the mesh file,
     or an expression in x, y and z."""
 
@@ -79,13 +79,13 @@ class ConditionsTable(Table):
     a number, one for each subdomain, the name of a field of the mesh file, or an expression in x, y
     and z."""
     dirichlet: dict[
-        str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution", other=StepsTable)
+        str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution", other=ScheduleTable)
     ] = {}
     """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
     number, the name of a point field of the mesh file, or an expression in x, y and z, for example
     dirichlet = { left = "12.5 - 0.002 * y" }."""
     neumann: dict[
-        str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable)
+        str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable)
     ] = {}
     """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
     solution over length, for example neumann = { inflow = 1.5 }: a number, the name of a point

@@ -35,8 +35,8 @@ from invlift.fem.readings.locate import Observation
 from invlift.fem.readings.sensors import joined
 from invlift.fem.time.equations import ShiftedEquations, SteadyAndShifted
 from invlift.fem.time.initial import begun_at_zero
-from invlift.fem.time.schedules import Steps
-from invlift.fem.time.shifts import response_weights, shifts_for
+from invlift.fem.time.schedules import SCHEDULES, Schedule
+from invlift.fem.time.shifts import shifts_for
 from invlift.models.base import AT_TIME
 from invlift.models.base import SOLUTION as SOLUTION_NAME
 from invlift.models.combinations import Combinations
@@ -49,10 +49,10 @@ STORAGE, LOG_STORAGE = "storage", "log_storage"
 
 
 class _Change(NamedTuple):
-    """A number of the conditions that changes: conditions of one unit of it, and its steps."""
+    """A number of the conditions that changes: conditions of one unit of it, and how it does."""
 
     unit: Mapping[str, Any]
-    steps: Steps
+    schedule: Schedule
 
 
 def assemble_transient(
@@ -69,9 +69,10 @@ def assemble_transient(
 ) -> Combinations:
     """Readings at times of a field that follows S du/dt - div(exp(phi) grad u) = f.
 
-    Before the first change of an experiment the field is steady.  Each number that changes, a
-    :class:`~invlift.fem.time.schedules.Steps`, adds its response to a unit step once for each of
-    its changes; the response is a sum over steady solutions with a reaction term
+    Before the first change of an experiment the field is steady.  Each number that changes in
+    :class:`~invlift.fem.time.schedules.Steps` adds its response to a unit step once for each of
+    them, and one that is an :class:`~invlift.fem.time.schedules.Oscillation` the response to its
+    cosines; responses are sums over steady solutions with a reaction term
     (:mod:`invlift.fem.time.shifts`).  So the cost depends neither on the number of times nor on
     that of changes.
 
@@ -81,7 +82,8 @@ def assemble_transient(
     experiments : sequence of Experiment
         With different names; the table of their readings has times.  Among the conditions
         strengths of point sources, sources, fluxes, values on boundaries and ambient values may be
-        :class:`~invlift.fem.time.schedules.Steps`.
+        :class:`~invlift.fem.time.schedules.Steps` or
+        :class:`~invlift.fem.time.schedules.Oscillation`.
     storage : float, mapping of str to float, Distribution or Prior
         S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, the
         distribution of an unknown number, or a prior, on this mesh, of the logarithm of a field.
@@ -131,7 +133,7 @@ def assemble_transient(
             units = [parts_of(mesh, body.basis, change.unit, prefix) for change in own]
         steady.append(parts)
         changes += units
-        of_changes += [(number, change.steps) for change in own]
+        of_changes += [(number, change.schedule) for change in own]
         unknowns |= parts.unknowns | each.observation.unknowns
     _check_same([*steady, *changes])
     storage_form, of_storage = _storage(body, storage)
@@ -154,26 +156,18 @@ def assemble_transient(
     equation = field_equation(body, names, moving, changes, numbers, further=(storage_form,))
 
     times = [np.asarray(each.observation.sensors.times) for each in experiments]
-    after = [times[number][:, None] - steps.times for number, steps in of_changes]
-    if not any((each > 0.0).any() for each in after):
+    frequencies = np.concatenate([schedule.frequencies for _, schedule in of_changes])
+    spans = [schedule.spans(times[number]) for number, schedule in of_changes]
+    if not (frequencies.size or any(each.size for each in spans)):
         expected, remedy = "a reading after the first change", "correct the times, or their unit"
         raise InputError("time", expected, "none", remedy)
     kept = [np.array([each.max(), *solution_times]) for each in times]
-    kept_after = [kept[number][:, None] - steps.times for number, steps in of_changes]
-    spans = np.concatenate([each[each > 0.0] for each in (*after, *kept_after)])
-    shifts, error = shifts_for(spans.min(), spans.max())
-
-    def responses_after(spans) -> list[np.ndarray]:
-        """Weights of the solutions with shifts in what each change adds, (., K)."""
-        return [
-            sum(
-                change * response_weights(shifts, times)
-                for change, times in zip(steps.changes, each.T, strict=True)
-            )
-            for each, (_, steps) in zip(spans, of_changes, strict=True)
-        ]
-
-    responses, of_kept = responses_after(after), responses_after(kept_after)
+    spans += [schedule.spans(kept[number]) for number, schedule in of_changes]
+    shifts, error = shifts_for(np.concatenate(spans), frequencies)
+    responses, of_kept = (
+        [schedule.weights(shifts, at[number]) for number, schedule in of_changes]
+        for at in (times, kept)
+    )
     matrix = _matrix(which, distinct, of_changes, responses, len(shifts))
     num_kept, names = 1 + len(solution_times), []
     weights = np.zeros((len(experiments), num_kept, len(changes), len(shifts)))
@@ -209,20 +203,15 @@ def _prefix(experiment: Experiment, experiments: Sequence[Experiment]):
     return lambda key: own if key in experiment.conditions else ""
 
 
-def _before(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions before anything changes."""
-    return {key: _mapped(value, lambda steps: steps.before) for key, value in conditions.items()}
-
-
-def _mapped(value, of_steps):
-    """A condition with what stands in the place of its steps."""
-    if isinstance(value, Steps):
-        return of_steps(value)
-    if isinstance(value, Mapping):
-        return {key: _mapped(each, of_steps) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_mapped(each, of_steps) for each in value)
-    return value
+def _before(given):
+    """Conditions, or one of them, before anything changes."""
+    if isinstance(given, SCHEDULES):
+        return given.before
+    if isinstance(given, Mapping):
+        return {key: _before(each) for key, each in given.items()}
+    if isinstance(given, list | tuple):
+        return type(given)(map(_before, given))
+    return given
 
 
 def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
@@ -233,23 +222,23 @@ def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
         "robin": {group: (coefficient, 0.0) for group, (coefficient, _) in robin.items()},
     }
     source = conditions.get("source", 0.0)
-    if isinstance(source, Steps):
+    if isinstance(source, SCHEDULES):
         yield _Change(nothing | {"source": 1.0}, source)
     for name, value in source.items() if isinstance(source, Mapping) else ():
-        if isinstance(value, Steps):
+        if isinstance(value, SCHEDULES):
             yield _Change(nothing | {"source": {name: 1.0}}, value)
     for place, strength in conditions.get("point_sources") or ():
-        if isinstance(strength, Steps):
+        if isinstance(strength, SCHEDULES):
             yield _Change(nothing | {"point_sources": [(place, 1.0)]}, strength)
     for group, value in (conditions.get("neumann") or {}).items():
-        if isinstance(value, Steps):
+        if isinstance(value, SCHEDULES):
             yield _Change(nothing | {"neumann": {group: 1.0}}, value)
     for group, value in (conditions.get("dirichlet") or {}).items():
-        if isinstance(value, Steps):
+        if isinstance(value, SCHEDULES):
             held = nothing["dirichlet"] | {group: 1.0}
             yield _Change(nothing | {"dirichlet": held}, value)
     for group, (coefficient, ambient) in robin.items():
-        if isinstance(ambient, Steps):
+        if isinstance(ambient, SCHEDULES):
             exchanged = nothing["robin"] | {group: (coefficient, 1.0)}
             yield _Change(nothing | {"robin": exchanged}, ambient)
 

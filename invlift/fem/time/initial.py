@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.time.schedules import Steps
+from invlift.fem.time.schedules import Oscillation, Steps
 
 
 def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, Any]:
@@ -65,6 +65,9 @@ def _begun(value: Any, before: float, where: str) -> Steps | float:
             np.append([value.before] * len(own), value.values),
         )
         return Steps(times, values, float(before))
+    if isinstance(value, Oscillation):
+        expected, remedy = "steps, as there is an initial state", "leave out the initial state"
+        raise InputError(where, expected, "a number that has oscillated for ever", remedy)
     if not (np.isscalar(value) and np.isreal(value)):
         expected = "a number or steps, as there is an initial state"
         raise InputError(

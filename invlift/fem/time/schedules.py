@@ -1,4 +1,4 @@
-"""What drives a field in time: numbers that change in steps."""
+"""What drives a field in time: numbers that change in steps, or that oscillate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from invlift.errors import InputError, as_numbers
 from invlift.fem.time.clock import Clock, times_of
+from invlift.fem.time.shifts import oscillation_weights, response_weights
 from invlift.tables.table import read_table
 from invlift.tables.units import without_unit
 
@@ -39,6 +40,64 @@ class Steps(NamedTuple):
         """By how much it changes at each of the times, (n,)."""
         return np.diff(self.values, prepend=self.before)
 
+    @property
+    def frequencies(self) -> np.ndarray:
+        """Of what oscillates, in radians over time: none."""
+        return np.zeros(0)
+
+    def spans(self, times: np.ndarray) -> np.ndarray:
+        """How long times, (n,), are after changes that come before them."""
+        after = times[:, None] - self.times
+        return after[after > 0.0]
+
+    def weights(self, shifts: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Weights, (n, K), of the solutions with each shift in what the changes add at times."""
+        return sum(
+            change * response_weights(shifts, times - begun)
+            for change, begun in zip(self.changes, self.times, strict=True)
+        )
+
+
+class Oscillation(NamedTuple):
+    """A number that oscillates, and has done so for long; make one with :func:`oscillation`.
+
+    Attributes
+    ----------
+    periods, amplitudes, peaks : (n,) array
+        Of cosines that are added, and a time at which each is at its largest.
+    before : float
+        The mean: the field oscillates round the steady one of it.
+    """
+
+    periods: np.ndarray
+    amplitudes: np.ndarray
+    peaks: np.ndarray
+    before: float
+
+    @property
+    def frequencies(self) -> np.ndarray:
+        """In radians over time, (n,)."""
+        return 2.0 * np.pi / self.periods
+
+    def spans(self, times: np.ndarray) -> np.ndarray:
+        """As of :class:`Steps`: there are no changes."""
+        return np.zeros(0)
+
+    def weights(self, shifts: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """As of :class:`Steps`, for what the cosines add."""
+        total = np.zeros((len(times), len(shifts)))
+        for frequency, amplitude, peak in zip(
+            self.frequencies, self.amplitudes, self.peaks, strict=True
+        ):
+            turned = np.exp(1j * frequency * (times - peak))
+            total += amplitude * np.outer(turned, oscillation_weights(shifts, frequency)).real
+        return total
+
+
+#: Numbers that change in time.
+SCHEDULES = Steps, Oscillation
+Schedule = Steps | Oscillation
+
 
 def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:
     """A number that changes in steps, in the place of one that does not.
@@ -59,13 +118,7 @@ def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:
         If these are no finite numbers, or two are of the same time.
     """
     expected = "rows of a time and the value from then on"
-    array = as_numbers(name, pairs, expected, "give [[0.0, 2.5], [60.0, 0.0]], for example")
-    if array.ndim != 2 or array.shape[1] != 2 or not len(array):
-        raise InputError(name, expected, f"shape {array.shape}", "give two numbers a row")
-    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-    if bad.size:
-        found = ", ".join(f"{each:g}" for each in array[bad[0]])
-        raise InputError(f"{name}, row {bad[0] + 1}", "finite numbers", found, "correct it")
+    array = _rows(name, pairs, 2, expected, "give [[0.0, 2.5], [60.0, 0.0]], for example")
     array = array[np.argsort(array[:, 0], kind="stable")]
     same = np.flatnonzero(np.diff(array[:, 0]) == 0.0)
     if same.size:
@@ -74,19 +127,59 @@ def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:
     return Steps(array[:, 0].copy(), array[:, 1].copy(), float(before))
 
 
+def oscillation(rows: Sequence, mean: float = 0.0, name: str = "periodic") -> Oscillation:
+    """A number that oscillates, in the place of one that does not change.
+
+    Parameters
+    ----------
+    rows : (n, 3) array_like
+        Period, amplitude and a time of the maximum of each cosine:
+        ``[[600.0, 0.003, 0.0]]`` is one with a period of 600 seconds and its maximum at time 0.
+        The field is the one long after they began.
+    mean : float
+        What the number oscillates about.
+    name : str
+        What error messages call it.
+
+    Raises
+    ------
+    InputError
+        If these are no finite numbers, or a period is not positive.
+    """
+    expected = "rows of a period, an amplitude and a time of the maximum"
+    array = _rows(name, rows, 3, expected, "give [[600.0, 0.003, 0.0]], for example")
+    bad = np.flatnonzero(array[:, 0] <= 0.0)
+    if bad.size:
+        where, found = f"{name}, row {bad[0] + 1}", f"{array[bad[0], 0]:g}"
+        raise InputError(where, "a positive period", found, "give it in the unit of the times")
+    return Oscillation(*array.T.copy(), float(mean))
+
+
+def _rows(name: str, given: Sequence, width: int, expected: str, remedy: str) -> np.ndarray:
+    """Rows of finite numbers, (n, width)."""
+    array = as_numbers(name, given, expected, remedy)
+    if array.ndim != 2 or array.shape[1] != width or not len(array):
+        raise InputError(name, expected, f"shape {array.shape}", f"give {width} numbers a row")
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if bad.size:
+        found = ", ".join(f"{each:g}" for each in array[bad[0]])
+        raise InputError(f"{name}, row {bad[0] + 1}", "finite numbers", found, "correct it")
+    return array
+
+
 def check_is_steady(conditions: Mapping[str, Any]) -> None:
     """Refuse numbers that change in time, where the field has no storage."""
-    if _has_steps(conditions):
+    if _has_schedule(conditions):
         expected, found = "the storage, as a number changes in time", "none"
         raise InputError("storage", expected, found, "give it, or a number that does not change")
 
 
-def _has_steps(given: Any) -> bool:
-    if isinstance(given, Steps):
+def _has_schedule(given: Any) -> bool:
+    if isinstance(given, SCHEDULES):
         return True
     if isinstance(given, Mapping):
         given = list(given.values())
-    return isinstance(given, list | tuple) and any(map(_has_steps, given))
+    return isinstance(given, list | tuple) and any(map(_has_schedule, given))
 
 
 def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None) -> Steps:

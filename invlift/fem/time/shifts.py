@@ -1,8 +1,10 @@
 """Responses in time as weighted sums of solutions with a reaction term: no time steps.
 
-A load that is switched on gives each mode of decay rate r the response (1 - exp(-r t)) / r.  Sums
-of w_j(t) / (r + s_j) approach it for all r at once, with real positive shifts s_j and weights by
-least squares, and 1 / (r + s_j) is the response of the steady equation with a reaction term s_j.
+A load that is switched on gives each mode of decay rate r the response (1 - exp(-r t)) / r, and one
+that oscillates with frequency omega the response 1 / (r + i omega), whose real part is in phase
+with it.  Sums of w_j / (r + s_j) approach both for all r at once, with real positive shifts s_j and
+weights by least squares, and 1 / (r + s_j) is the response of the steady equation with a reaction
+term s_j.
 Weideman & Trefethen (2007), "Parabolic and hyperbolic contours for computing the Bromwich
 integral", Math. Comp. 76, approximate by rational functions with complex shifts.
 """
@@ -17,9 +19,10 @@ import numpy as np
 TOLERANCE, MAX_SHIFTS = 1e-4, 36
 #: Times are told apart down to this share of the longest.
 SHORTEST = 1e-5
-#: Ends of the shifts, next to one over the longest and over the shortest time, and decay rates at
-#: which weights are fitted, beyond these by the factors.
-_ENDS, _BEYOND, _NUM_RATES, _NUM_TRIED = (1.0, 25.0), (1e-3, 1e4), 240, 12
+#: Ends of the shifts, next to one over the longest and over the shortest time, next to the lowest
+#: and the highest frequency, and decay rates at which weights are fitted, beyond these by the
+#: factors.
+_ENDS, _ENDS_AT, _BEYOND, _NUM_RATES, _NUM_TRIED = (1.0, 25.0), (0.1, 10.0), (1e-3, 1e4), 240, 12
 
 
 class Shifts(NamedTuple):
@@ -29,19 +32,26 @@ class Shifts(NamedTuple):
     error: float
 
 
-def shifts_for(shortest: float, longest: float) -> Shifts:
-    """The fewest shifts for responses after times between two, to :data:`TOLERANCE`.
+def shifts_for(times: np.ndarray, frequencies: np.ndarray = ()) -> Shifts:
+    """The fewest shifts for responses after times and at frequencies, to :data:`TOLERANCE`.
 
     Parameters
     ----------
-    shortest, longest : float
-        Positive times; a share of less than 1e-5 of the longest counts as this.
+    times : (n,)
+        Positive times after steps; a share of less than 1e-5 of the longest counts as this.
+    frequencies : (m,)
+        Of what oscillates, positive, in radians over time; one of both has entries.
     """
-    shortest = max(shortest, SHORTEST * longest)
-    tried = np.geomspace(shortest, longest, _NUM_TRIED)
+    distinct = np.unique(np.asarray(frequencies, dtype=float))
+    lows, highs = _ENDS_AT[0] * distinct, _ENDS_AT[1] * distinct
+    tried = np.zeros(0)
+    if np.size(times):
+        longest = np.max(times)
+        tried = np.geomspace(max(np.min(times), SHORTEST * longest), longest, _NUM_TRIED)
+        lows, highs = np.append(lows, _ENDS[0] / longest), np.append(highs, _ENDS[1] / tried[0])
     for num in range(8, MAX_SHIFTS + 1, 2):
-        values = np.geomspace(_ENDS[0] / longest, _ENDS[1] / shortest, num)
-        error = _error(values, tried)
+        values = np.geomspace(lows.min(), highs.max(), num)
+        error = _error(values, tried, distinct)
         if error <= TOLERANCE:
             break
     return Shifts(values, error)
@@ -57,8 +67,17 @@ def response_weights(shifts: np.ndarray, times: np.ndarray) -> np.ndarray:
     rows = np.zeros((len(distinct), len(shifts)))
     for row, time in zip(rows, distinct, strict=True):
         if time > 0.0:
-            row[:] = _fitted(shifts, rates, time)[0]
+            row[:] = _fitted(shifts, rates, _after_step(rates, time))[0]
     return rows[which.ravel()]
+
+
+def oscillation_weights(shifts: np.ndarray, frequency: float) -> np.ndarray:
+    """Complex weights, (K,), of the solutions with each shift in the response to exp(i omega t).
+
+    Long after it began, when nothing else is left; the response is the sum times exp(i omega t).
+    """
+    rates = _rates(shifts)
+    return _fitted(shifts, rates, _at_frequency(rates, frequency))[0]
 
 
 def _rates(shifts: np.ndarray) -> np.ndarray:
@@ -66,23 +85,33 @@ def _rates(shifts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.geomspace(low, high, _NUM_RATES)])
 
 
-def _fitted(shifts, rates, time) -> tuple[np.ndarray, np.ndarray]:
-    """Weights at a time, (K,), and the error of each rate's response, relative to it."""
+def _after_step(rates: np.ndarray, time: float) -> np.ndarray:
+    """Responses of modes at a time after a step of one."""
     decayed = rates * time
-    response = np.where(decayed > 0.0, -np.expm1(-decayed) / np.maximum(rates, 1e-300), time)
-    terms = 1.0 / ((rates[:, None] + shifts) * response[:, None])
-    weights = np.linalg.lstsq(terms, np.ones(len(rates)), rcond=1e-14)[0]
-    return weights, terms @ weights - 1.0
+    return np.where(decayed > 0.0, -np.expm1(-decayed) / np.maximum(rates, 1e-300), time)
 
 
-def _error(shifts: np.ndarray, times: np.ndarray) -> float:
+def _at_frequency(rates: np.ndarray, frequency: float) -> np.ndarray:
+    """Complex responses of modes to an oscillation of one."""
+    return 1.0 / (rates + 1j * frequency)
+
+
+def _fitted(shifts, rates, responses) -> tuple[np.ndarray, np.ndarray]:
+    """Weights for responses of modes, (K,), and the error of each of them, relative to its size."""
+    sizes = np.abs(responses)
+    terms = 1.0 / ((rates[:, None] + shifts) * sizes[:, None])
+    weights = np.linalg.lstsq(terms, responses / sizes, rcond=1e-14)[0]
+    return weights, terms @ weights - responses / sizes
+
+
+def _error(shifts: np.ndarray, times: np.ndarray, frequencies: np.ndarray) -> float:
     rates = _rates(shifts)
-    between = np.concatenate([rates[:2], np.sqrt(rates[1:-1] * rates[2:])])
+    between = np.sqrt(rates[1:-1] * rates[2:])
     worst = 0.0
-    for time in times:
-        weights, at_rates = _fitted(shifts, rates, time)
-        decayed = between[1:] * time
-        terms = 1.0 / (between[1:, None] + shifts)
-        others = terms @ weights / (-np.expm1(-decayed) / between[1:]) - 1.0
-        worst = max(worst, np.abs(at_rates).max(), np.abs(others).max())
+    for of_modes, values in ((_after_step, times), (_at_frequency, frequencies)):
+        for value in values:
+            weights, at_rates = _fitted(shifts, rates, of_modes(rates, value))
+            exact = of_modes(between, value)
+            others = (1.0 / (between[:, None] + shifts)) @ weights - exact
+            worst = max(worst, np.abs(at_rates).max(), np.abs(others / exact).max())
     return float(worst)
