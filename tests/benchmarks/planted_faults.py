@@ -67,7 +67,7 @@ FAULTS = (
     Fault("fem", "a point source displaces the other loads", "fem/equations/conditions.py",
           "load[nodes] += weights", "load[nodes] = weights",
           "fem/test_experiments.py fem/test_poisson.py fem/test_unknown_conditions.py"),
-    Fault("fem", "sign of fluxes by unknown conditions", "fem/equations/equation.py",
+    Fault("fem", "sign of fluxes by unknown conditions", "fem/equations/system.py",
           "rhs, reactions = load, -self.inputs", "rhs, reactions = load, self.inputs",
           "contracts/test_model_contract.py fem/test_equation.py"),
     Fault("fem", "contacts are integrated at one point", "fem/equations/forms.py",

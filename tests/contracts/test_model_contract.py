@@ -23,6 +23,7 @@ from invlift.fem.equations.equation_assembly import Form, Functionals, Input, li
 from invlift.fem.equations.equation_family import EquationFamily
 from invlift.fem.equations.experiments import Experiment, Experiments, assemble_experiments
 from invlift.fem.equations.forms import Elasticity, conduction, reaction
+from invlift.fem.equations.system import EquationSystem
 from invlift.fem.fields.random_field import random_field
 from invlift.fem.mesh.finer_mesh import OnFinerMesh
 from invlift.fem.readings.locate import locate
@@ -449,7 +450,7 @@ def test_combinations_of_readings(name):
 
 def test_every_class_is_tried():
     """As the test of each asserts its class."""
-    shared = ForwardModel, AroundModel, Joined, EquationFamily
+    shared = ForwardModel, AroundModel, Joined, EquationFamily, EquationSystem
     bases = *shared, CombinedReadings
     found = {each for base in bases for each in base.__subclasses__()} - {*shared}
     own = {each for each in found if each.__module__.startswith("invlift.")}

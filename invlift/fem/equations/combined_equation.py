@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from invlift.fem.equations.system import Solved
 from invlift.models.base import AroundModel, ForwardModel
-
-#: What :class:`~invlift.fem.equations.equation.LinearEquation`, which makes the combinations of its
-#: own readings, keeps of a point: no more than that is asked of it here.
-Expansion = Any
 
 
 def combined_equation(equation: ForwardModel, matrix: jax.Array) -> CombinedEquation:
@@ -64,18 +60,18 @@ class CombinedEquation(AroundModel):
         """A F(x), (k,), and its derivatives, (k, N)."""
         return self.linearise(coefficients)[0]
 
-    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Expansion]:
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Solved]:
         """As :meth:`LinearEquation.linearise`."""
         (value, jacobian), expansion = self.each.linearise(coefficients)
         jacobian = self._sum(jacobian)
         return (self._sum(value), jacobian), expansion._replace(jacobian=jacobian)
 
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansion]:
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Solved]:
         """As :meth:`LinearEquation.expand`."""
         value, expansion = self.each.expand(coefficients)
         return self._sum(value), expansion
 
-    def readings_at(self, expansion: Expansion) -> jax.Array:
+    def readings_at(self, expansion: Solved) -> jax.Array:
         """All readings F, (d,), where the model was linearised."""
         return self.model.readings_at(expansion)
 
@@ -90,12 +86,12 @@ class CombinedEquation(AroundModel):
         inputs = model.inputs
         return gradient.at[inputs.coefficients].add(inputs.offsets[1:] @ by_readings)
 
-    def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
+    def derivative(self, expansion: Solved, direction: jax.Array) -> jax.Array:
         """As :meth:`LinearEquation.derivative`."""
         return self._sum(self.each.derivative(expansion, direction))
 
     def higher_derivative(
-        self, expansion: Expansion, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
+        self, expansion: Solved, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
     ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         """As :meth:`LinearEquation.higher_derivative`."""
         found, lower = self.each.higher_derivative(expansion, path, lower)

@@ -15,127 +15,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
 from invlift.fem import linalg
 from invlift.fem.equations.combined_equation import combined_equation
-from invlift.fem.equations.terms import Inputs, Term
+from invlift.fem.equations.system import EquationSystem, Solved, readings_by_load
 from invlift.fem.linalg import sparse
 from invlift.models.base import ForwardModel, first_of_same
 from invlift.models.joined import CombinedReadings
-from invlift.models.on_mesh import OnMesh
-from invlift.programs.pytrees import aside, static
 
 
-class Expansion(NamedTuple):
-    """What was computed where the equation was solved, for its derivatives there.
-
-    Attributes
-    ----------
-    coefficients : (N,)
-        Where.
-    factor : linalg.Factor
-        Of A.
-    solutions : (num_dofs, L)
-        u for each load.
-    byproducts : dict of str to (num_nodes,)
-        u of each load at the nodes of the mesh, by the names of `LinearEquation.solutions`.
-    observation : (n, r)
-        The different readings on the unknowns, as columns.
-    adjoint : (n, r) or None
-        A^-1 times these, if the Jacobian was computed.
-    jacobian : (d, N) or None
-    by_inputs : (K, n, L) or None
-        Derivatives by the inputs of what u solves for.
-    """
-
-    coefficients: jax.Array
-    factor: linalg.Factor
-    solutions: jax.Array
-    byproducts: dict[str, jax.Array]
-    observation: jax.Array
-    adjoint: jax.Array | None = None
-    jacobian: jax.Array | None = None
-    by_inputs: jax.Array | None = None
-
-
-class LinearEquation(ForwardModel):
+class LinearEquation(EquationSystem):
     """Readings of the solutions of A(c) u = b(c) as a function of N coefficients c.
 
-    Build it with :func:`linear_equation`.  With n free unknowns, L loads and d readings, of which
-    r are different functionals of u and of p reactions.
-
-    Attributes
-    ----------
-    terms : tuple of Term
-    sensitivity : sparse.Pattern
-        Which of the coefficients changes the equation of which of the unknowns.
-    couplings : sparse.Pattern
-        Degrees of freedom and unknowns that share an element.
-    free : (n,) int32
-        Degrees of freedom that are unknown.
-    constants : (num_constants,)
-        Entries of A that no coefficient changes, behind those of the elements.
-    known : (num_known,)
-        Values of coefficients that are known: the numbers from N on.
-    structure : linalg.Structure
-        Symbolic factorisation of A.
-    inputs : Inputs
-        Loads and held values.
-    observation : (n, r)
-        The different readings of u on the unknowns, as columns.
-    of_reactions : (p, r)
-        Likewise of the reactions.
-    own : tuple of (num_own,) int32, int32 and float64
-        Readings, coefficients and weights of what readings have of coefficients themselves.
-    loads, columns : (d,) int32
-        Load and column of each reading.
-    by_load : (L, most) int32
-        Readings of each load; d where there are no more.
-    nodal : (components, num_nodes) int32
-        Degrees of freedom at the nodes of the mesh.
-    solutions : tuple of L * components str
-        What u is called, load by load.
-    coefficients_name : str
-        See :class:`~invlift.models.base.ForwardModel`.
-    on_mesh : OnMesh
+    Build it with :func:`linear_equation`.  What it consists of is said by
+    :class:`~invlift.fem.equations.system.EquationSystem`.
     """
 
-    terms: tuple[Term, ...]
-    sensitivity: sparse.Pattern
-    couplings: sparse.Pattern
-    free: jax.Array
-    constants: jax.Array
-    known: jax.Array
-    structure: linalg.Structure
-    inputs: Inputs
-    observation: jax.Array
-    of_reactions: jax.Array
-    own: tuple[jax.Array, jax.Array, jax.Array]
-    loads: jax.Array
-    columns: jax.Array
-    by_load: jax.Array
-    nodal: jax.Array
-    solutions: tuple[str, ...] = static()
-    coefficients_name: str = static()
-    on_mesh: OnMesh = aside(OnMesh())
-
     max_derivative: ClassVar[int] = 3
-
-    @property
-    def num_coefficients(self) -> int:
-        """Number N of coefficients."""
-        return self.sensitivity.by_row.sources.shape[1]
-
-    @property
-    def num_loads(self) -> int:
-        """Number L of loads."""
-        return self.by_load.shape[0]
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Readings, (d,), load by load.
@@ -180,7 +81,7 @@ class LinearEquation(ForwardModel):
         """Readings, (d,), and their derivatives, (d, N), from one factorisation."""
         return self.linearise(coefficients)[0]
 
-    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Expansion]:
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Solved]:
         """:meth:`value_and_jacobian`, by L + r solves, and what further derivatives need.
 
         A reading has the derivative psi . d(A u - b), where u stays.  With o what it reads of the
@@ -211,9 +112,9 @@ class LinearEquation(ForwardModel):
         value = self._read(observation, solved[:, :num_loads], at_held, coefficients)
         named = self._by_name(solutions)
         parts = coefficients, factor, solutions, named, observation, adjoint, jacobian, by_inputs
-        return (value, jacobian), Expansion(*parts)
+        return (value, jacobian), Solved(*parts)
 
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansion]:
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Solved]:
         """Readings, (d,), and what directional derivatives need, without the Jacobian."""
         matrices, factor = self._factorise(coefficients)
         observation = self._observation(matrices)
@@ -221,17 +122,15 @@ class LinearEquation(ForwardModel):
         unknowns = self._apply_inverse(factor, matrices, rhs)
         solutions = self._extend(unknowns, held)
         parts = coefficients, factor, solutions, self._by_name(solutions), observation
-        return self._read(observation, unknowns, at_held, coefficients), Expansion(*parts)
+        return self._read(observation, unknowns, at_held, coefficients), Solved(*parts)
 
-    def push_forward(
-        self, expansion: Expansion, directions: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
+    def push_forward(self, expansion: Solved, directions: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The Jacobian times directions D, (N, k) to (d, k), and D for :meth:`pull_back`."""
         return expansion.jacobian @ directions, directions
 
     def pull_back(
         self,
-        expansion: Expansion,
+        expansion: Solved,
         pushed: jax.Array,
         weigh: Callable[[jax.Array], jax.Array],
         on_unknowns: jax.Array | None = None,
@@ -333,19 +232,19 @@ class LinearEquation(ForwardModel):
             return combined_equation(self, matrix)
         return CombinedReadings(self, matrix)
 
-    def readings_at(self, expansion: Expansion) -> jax.Array:
+    def readings_at(self, expansion: Solved) -> jax.Array:
         """Readings, (d,), of the solutions of an expansion; of solutions alone."""
         _, _, reactions, offsets = self.inputs.at(expansion.coefficients)
         unknowns = sparse.gather(expansion.solutions, self.free)
         at_held = reactions, offsets
         return self._read(self.observation, unknowns, at_held, expansion.coefficients)
 
-    def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
+    def derivative(self, expansion: Solved, direction: jax.Array) -> jax.Array:
         """Derivative of the readings, (d,), along a direction, (N,), by L solves or the adjoint."""
         return self._read_bent(expansion, (direction,), (expansion.solutions,))
 
     def higher_derivative(
-        self, expansion: Expansion, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
+        self, expansion: Solved, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
     ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         """Derivative of order n of the readings along a curve.
 
@@ -354,7 +253,7 @@ class LinearEquation(ForwardModel):
 
         Parameters
         ----------
-        expansion : Expansion
+        expansion : Solved
             From :meth:`expand` or :meth:`linearise`, where the derivative is taken.
         path : tuple of n - 1 (N,)
             Derivatives of orders 1 to n - 1 of the curve; that of order n is zero.
@@ -395,167 +294,3 @@ class LinearEquation(ForwardModel):
             rhs = rhs - self._sum_of_forces(term, forces)
             reactions = reactions + term.reactions(forces)
         return rhs, held, (reactions, offsets)
-
-    def _with_known(self, values, known):
-        """Values (N, ...) of coefficients, followed by those of the known ones."""
-        if not self.known.size:
-            return values
-        shape = (self.known.size, *values.shape[1:])
-        return jnp.concatenate([values, jnp.broadcast_to(known, shape)])
-
-    def _local(self, coefficients, terms=None):
-        """Coefficients on the elements of each term, (k, E)."""
-        every = self._with_known(coefficients, self.known)
-        return [sparse.gather(every, term.coefficients) for term in terms or self.terms]
-
-    def _factorise(self, coefficients):
-        """Element matrices of each term, and the factor of A."""
-        if jnp.shape(coefficients) != (self.num_coefficients,):
-            raise InputError(
-                "coefficients of an equation",
-                f"{self.num_coefficients} values",
-                f"shape {jnp.shape(coefficients)}",
-                "give the equation and the prior of its coefficients one mesh and one location",
-            )
-        local = self._local(coefficients)
-        matrices = [term.matrices(here) for term, here in zip(self.terms, local, strict=True)]
-        kept = [
-            sparse.gather(jax.lax.stop_gradient(each).ravel(), term.kept)
-            for term, each in zip(self.terms, matrices, strict=True)
-        ]
-        return matrices, linalg.factorise(self.structure, jnp.concatenate([*kept, self.constants]))
-
-    def _apply_inverse(self, factor, matrices, rhs):
-        """A^-1 rhs, whose derivatives of any order reuse the same factor."""
-
-        def multiply(columns):
-            """The part of A that coefficients change; only derivatives by these use it."""
-            total = 0.0
-            for term, each in zip(self.terms, matrices, strict=True):
-                corners = sparse.gather_or_zero(columns, term.unknowns)
-                forces = jnp.einsum("ije,jel->ile", each, corners)
-                total = total + self._sum_of_forces(term, forces)
-            return total
-
-        return jax.lax.custom_linear_solve(
-            multiply, rhs, lambda _, right: linalg.solve(factor, right), symmetric=True
-        )
-
-    def _given(self, coefficients):
-        """b less what held values pull, (n, L), and u where it is held, (num_dofs, L).
-
-        And reactions, (p, L), and parts of readings, (d,), that do not depend on the unknowns.
-        """
-        rhs, held, reactions, offsets = self.inputs.at(coefficients)
-        reactions = -reactions
-        terms = [term.at_given() for term in self.terms]
-        for term, local in zip(terms, self._local(coefficients, terms), strict=True):
-            corners = sparse.gather(held, term.dofs).swapaxes(1, 2)
-            forces = term.forces(local, corners)
-            rhs = rhs - self._sum_of_forces(term, forces)
-            reactions = reactions + term.reactions(forces)
-        return rhs, held, (reactions, offsets)
-
-    def _observation(self, matrices):
-        """The different readings on the unknowns, (n, r), those of reactions included."""
-        tested = 0.0
-        for term, each in zip(self.terms, matrices, strict=True):
-            forces = jnp.einsum("ije,pje->ipe", each, term.tests)
-            tested = tested + self._sum_of_forces(term, forces)
-        return self.observation + tested @ self.of_reactions
-
-    def _by_inputs(self, matrices):
-        """Derivatives of the given, (K, n, L), and of reactions where the unknowns stay, (K, p, L).
-
-        By the inputs.
-        """
-        load, held = self.inputs.load[1:], self.inputs.held[1:]
-        columns = jnp.concatenate([jnp.zeros((held.shape[1], 0)), *held], axis=1)
-        rhs, reactions = load, -self.inputs.reactions[1:]
-        for term, each in zip(self.terms, matrices, strict=True):
-            forces = jnp.einsum("ije,jec->ice", each, sparse.gather(columns, term.dofs))
-            pulled = self._sum_of_forces(term, forces).reshape(load.swapaxes(0, 1).shape)
-            rhs = rhs - pulled.swapaxes(0, 1)
-            found = term.reactions(forces).reshape(reactions.swapaxes(0, 1).shape)
-            reactions = reactions + found.swapaxes(0, 1)
-        return rhs, reactions
-
-    def _sensitivity(self, coefficients, solutions):
-        """Entries of -d(A u - b)/dc where u stays, for each load, (L, num_entries)."""
-        num_entries = self.sensitivity.rows.shape[0]
-        total = 0.0
-        for term, rates in zip(self.terms, self._rates(coefficients, solutions), strict=True):
-            by_entry = rates.transpose(2, 0, 3, 1)  # (k, m, E, L)
-            total = total - sparse.scatter_add_or_drop(
-                num_entries, term.sensitivity_entries, by_entry
-            )
-        return total.T
-
-    def _reaction_rates(self, coefficients, solutions):
-        """Derivatives of the reactions where u stays, (p, L, N)."""
-        size, total = self.num_coefficients + self.known.size, 0.0
-        for term, rates in zip(self.terms, self._rates(coefficients, solutions), strict=True):
-            tested = jnp.einsum("pme,mlke->kepl", term.tests, rates)
-            total = total + sparse.scatter_add(size, term.coefficients, tested)
-        return total[: self.num_coefficients].transpose(1, 2, 0)
-
-    def _rates(self, coefficients, solutions):
-        """Derivatives of A u - b of the elements of each term, (m, L, k, E), where u stays."""
-        return [
-            term.rates(local, sparse.gather(solutions, term.dofs).swapaxes(1, 2))
-            for term, local in zip(self.terms, self._local(coefficients), strict=True)
-        ]
-
-    def _sum_of_forces(self, term, forces):
-        """Forces of the elements, (m, L, E), on the unknowns, (n, L)."""
-        size = self.free.shape[0]
-        return sparse.scatter_add_or_drop(size, term.unknowns, forces.swapaxes(1, 2))
-
-    def _columns_by_load(self):
-        """Columns of the adjoint for the readings of each load, (L, most)."""
-        return sparse.gather_or_zero(self.columns, self.by_load)
-
-    def _adjoint_by_load(self, adjoint):
-        """The adjoint, (n, r), for the readings of each load, (L, n, most)."""
-        return sparse.gather(adjoint.T, self._columns_by_load()).swapaxes(1, 2)
-
-    def _reactions_by_load(self):
-        """What the readings of each load have of the reactions, (p, L, most)."""
-        return jnp.moveaxis(sparse.gather(self.of_reactions.T, self._columns_by_load()), -1, 0)
-
-    def _by_reading(self, by_load):
-        """Rows (L, most, ...) in the order of the readings, (d, ...)."""
-        if self.num_loads == 1:
-            return by_load[0]
-        rows = by_load.reshape(self.by_load.size, *by_load.shape[2:])
-        shape = (self.loads.shape[0], *rows.shape[1:])
-        return jnp.zeros(shape).at[self.by_load.ravel()].set(rows, mode="drop")
-
-    def _by_name(self, solutions):
-        at_nodes = sparse.gather(solutions, self.nodal).transpose(2, 0, 1)
-        rows = at_nodes.reshape(-1, self.nodal.shape[1])
-        return dict(zip(self.solutions, rows, strict=True))
-
-    def _read(self, observation, unknowns, at_held, coefficients):
-        """Readings, (d,), of the unknowns, (n, L), of what is given and of coefficients, (N,).
-
-        All of the same order of derivative.
-        """
-        reactions, offsets = at_held
-        different = observation.T @ unknowns + self.of_reactions.T @ reactions
-        of_readings, of_coefficients, weights = self.own
-        values = different[self.columns, self.loads] + offsets
-        return values.at[of_readings].add(weights * sparse.gather(coefficients, of_coefficients))
-
-    def _extend(self, unknowns, held):
-        """The unknowns, (n, L), among values at all degrees of freedom, (num_dofs, L)."""
-        return held.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
-
-
-def readings_by_load(loads: np.ndarray, num_loads: int) -> np.ndarray:
-    """Readings of each load, (L, most); the number of readings where there are no more."""
-    counts = np.bincount(loads, minlength=num_loads)
-    found = np.full((num_loads, counts.max()), loads.size)
-    for each, count in enumerate(counts):
-        found[each, :count] = np.flatnonzero(loads == each)
-    return found

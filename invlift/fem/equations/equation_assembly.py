@@ -14,7 +14,7 @@ from skfem.assembly.dofs import DofsView
 
 from invlift.errors import InputError, is_integer
 from invlift.fem import linalg
-from invlift.fem.equations.equation import LinearEquation, readings_by_load
+from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.form_assembly import (
     ROUNDING,
     Form,
@@ -26,6 +26,7 @@ from invlift.fem.equations.form_assembly import (
     places_of_dofs,
     term_of,
 )
+from invlift.fem.equations.system import readings_by_load
 from invlift.fem.equations.terms import Inputs
 from invlift.fem.linalg import sparse
 from invlift.models.base import SOLUTION

@@ -23,7 +23,7 @@ from invlift.programs.pytrees import PyTree, aside, static
 MAX_TIMES = 3
 
 
-class Expansion(NamedTuple):
+class FinerExpansion(NamedTuple):
     """Where the model on the refined mesh was evaluated.
 
     Attributes
@@ -74,26 +74,28 @@ class OnFinerMesh(AroundModel):
         """Readings, (d,), and their derivatives, (d, N)."""
         return self.linearise(coefficients)[0]
 
-    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Expansion]:
+    def linearise(
+        self, coefficients: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], FinerExpansion]:
         """As :meth:`ForwardModel.linearise`."""
         (value, by_finer), finer = self.model.linearise(self._finer(coefficients))
         jacobian = self.pattern.transposed_product(self.weights, by_finer.T).T
-        return (value, jacobian), Expansion(finer, jacobian, self._byproducts(finer))
+        return (value, jacobian), FinerExpansion(finer, jacobian, self._byproducts(finer))
 
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansion]:
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, FinerExpansion]:
         """As :meth:`ForwardModel.expand`."""
         value, finer = self.model.expand(self._finer(coefficients))
-        return value, Expansion(finer, None, self._byproducts(finer))
+        return value, FinerExpansion(finer, None, self._byproducts(finer))
 
     def push_forward(
-        self, expansion: Expansion, directions: jax.Array
+        self, expansion: FinerExpansion, directions: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """The Jacobian times directions, (N, k) to (d, k), and these for :meth:`pull_back`."""
         return expansion.jacobian @ directions, directions
 
     def pull_back(
         self,
-        expansion: Expansion,
+        expansion: FinerExpansion,
         pushed: jax.Array,
         weigh: Callable[[jax.Array], jax.Array],
     ) -> jax.Array:
@@ -111,14 +113,14 @@ class OnFinerMesh(AroundModel):
         gradient = self.model.pull_back(expansion.finer, finer, weigh_finer)
         return self.pattern.transposed_product(self.weights, gradient[:, None])[:, 0]
 
-    def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
+    def derivative(self, expansion: FinerExpansion, direction: jax.Array) -> jax.Array:
         """As :meth:`ForwardModel.derivative`."""
         if expansion.jacobian is not None:
             return expansion.jacobian @ direction
         return self.model.derivative(expansion.finer, self._finer(direction))
 
     def higher_derivative(
-        self, expansion: Expansion, path: tuple[jax.Array, ...], lower: PyTree = ()
+        self, expansion: FinerExpansion, path: tuple[jax.Array, ...], lower: PyTree = ()
     ) -> tuple[jax.Array, PyTree]:
         """As :meth:`ForwardModel.higher_derivative`."""
         path = tuple(self._finer(each) for each in path)
