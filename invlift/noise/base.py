@@ -9,12 +9,13 @@ makes it exact (Au, Graham & Thiery 2023, section 3).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import log_ndtr
 
 from invlift.errors import InputError
 from invlift.noise.scales import Scale
@@ -23,6 +24,9 @@ from invlift.programs.pytrees import Module, static
 
 #: Noise variables of the quadrature; none is 0, where some densities have a corner.
 NODES = np.linspace(-8.0, 8.0, 80)
+#: Signs of readings of which only a limit is known, by how tables write them.
+BELOW, ABOVE = -1.0, 1.0
+SIGNS = {"": 0.0, "<": BELOW, ">": ABOVE}
 
 
 class Noise(Module):
@@ -38,6 +42,9 @@ class Noise(Module):
         Sigma: in units of the readings, or dimensionless if the noise is relative.
     relative : bool
         Whether it multiplies the readings, which must then not be 0.
+    censored : None or (d,)
+        -1 for a reading of which it is only known that it is at most the observed value, 1 for one
+        that is at least that, 0 for any other.  See :meth:`with_limits`.
     shape_parameters : tuple of str
         Fields of the class with further positive parameters, each a :class:`Scale` of one value.
     is_exact : bool
@@ -46,6 +53,7 @@ class Noise(Module):
 
     scale: Scale
     relative: bool = static(default=False, kw_only=True)
+    censored: jax.Array | None = field(default=None, kw_only=True)
 
     shape_parameters: ClassVar[tuple[str, ...]] = ()
     is_exact: ClassVar[bool] = False
@@ -165,8 +173,14 @@ class Noise(Module):
         ()
             log p(y | F, zeta), with all constants; -inf if relative noise were to change a sign.
         """
+        return jnp.sum(self.loglikelihoods(predicted, zeta, observed))
+
+    def loglikelihoods(
+        self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
+    ) -> jax.Array:
+        """That of each reading, (d,): see :meth:`loglikelihood`."""
         sigma, shape = self._values(zeta)
-        return jnp.sum(self.log_densities(predicted, observed, sigma, *shape))
+        return self.log_densities(predicted, observed, sigma, *shape)
 
     def log_densities(
         self, predicted: jax.Array, observed: jax.Array, sigma: jax.Array, *shape: jax.Array
@@ -187,7 +201,8 @@ class Noise(Module):
         -------
         (d,)
             log p(y_i | F_i, sigma_i, shape), with all constants, in the logarithm of one over the
-            unit of the readings; -inf where relative noise were to change a sign.
+            unit of the readings; -inf where relative noise were to change a sign.  Of a censored
+            reading log P(y <= y_i), or of y >= y_i (Tobin 1958, eq. 4).
         """
         is_impossible = jnp.zeros_like(observed, bool)
         if self.relative:
@@ -200,6 +215,8 @@ class Noise(Module):
         )
         log_normal = -0.5 * eta**2 - 0.5 * np.log(2.0 * np.pi)
         each = log_normal + jnp.log(jnp.abs(slope)) + self.log_ratio(eta, *shape)
+        if self.censored is not None:
+            each = jnp.where(self.censored == 0.0, each, log_ndtr(-self.censored * eta))
         return jnp.where(is_impossible, -jnp.inf, each)
 
     def score_and_information(
@@ -224,6 +241,43 @@ class Noise(Module):
         # Where the reading overflows, which a weight of 1e-15 has, nothing is known of the score.
         squares = jnp.nan_to_num(jax.vmap(score)(made) ** 2, posinf=0.0)
         return score(observed), weights @ squares
+
+    def with_limits(self, limits: np.ndarray) -> Self:
+        """The same noise of readings of which some are censored.
+
+        Parameters
+        ----------
+        limits : (d,) of str
+            "<" for a reading below the observed value, ">" for one above, "" for any other.
+
+        Raises
+        ------
+        InputError
+            If the distribution function of the noise is not known, or all readings are censored.
+        """
+        signs = np.array([SIGNS[each] for each in limits])
+        if not signs.any():
+            return self
+        if type(self).log_ratio is not Noise.log_ratio or not self.is_transformed:
+            remedy = 'choose one of these, or leave the readings with "<" or ">" out'
+            where, found = "noise kind", type(self).__name__
+            raise InputError(
+                where, '"gaussian" or "laplace", as readings are censored', found, remedy
+            )
+        if signs.all():
+            expected, found = "one reading at least that is not censored", "limits alone"
+            raise InputError("observed", expected, found, "add readings")
+        return replace(self, censored=jax.device_put(signs))
+
+    @property
+    def limits(self) -> np.ndarray:
+        """As given to :meth:`with_limits`, (d,) of str."""
+        names = {sign: name for name, sign in SIGNS.items()}
+        return np.array([names[sign] for sign in np.asarray(self.censored).tolist()])
+
+    def of_readings_at(self, rows: np.ndarray) -> Self:
+        """The noise of some of the readings, (k,) numbers, none of them censored."""
+        return replace(self, scale=self.scale.of_readings_at(rows), censored=None)
 
     def sample_parameters(self, rng: np.random.Generator) -> np.ndarray:
         """Exact draw of zeta, (h,), from the prior."""

@@ -102,6 +102,10 @@ class KnownScale(Scale):
         """As :meth:`Scale.over_weights`: all that is known."""
         return self.known, KnownScale(jnp.ones(()))
 
+    def of_readings_at(self, rows: np.ndarray) -> KnownScale:
+        """As :meth:`Scale.of_readings_at`."""
+        return KnownScale(self.known[rows]) if self.known.ndim else self
+
     def check(self, num_readings: int) -> None:
         """As :meth:`Scale.check`."""
         if self.known.shape not in ((), (num_readings,)):

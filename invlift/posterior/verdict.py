@@ -219,14 +219,15 @@ def _conflicts(posterior: PosteriorStatistics) -> Iterator[str]:
 
 def _rule_of_nothing_explained(fit: SensorStatistics, is_conflict: bool) -> Rule:
     """Whether an unknown noise scale explains the readings, and not the model."""
-    spread = float(np.std(fit.observed))
-    left = float(np.sqrt(np.mean(np.square(fit.observed - fit.predicted_mean))))
-    noise = float(np.median(fit.noise_sd))
+    observed = fit.observed[fit.is_plain]
+    spread = float(np.std(observed))
+    left = float(np.sqrt(np.mean(np.square(observed - fit.predicted_mean[fit.is_plain]))))
+    noise = float(np.median(fit.noise_sd[fit.is_plain]))
     text = (
         "the model explains nothing of the data, no more than one number for all readings would: "
     )
     text += f"noise of sd {noise:.3g} beside readings of sd {spread:.3g}"
-    enough = fit.observed.size >= (MIN_READINGS if is_conflict else MANY_READINGS)
+    enough = observed.size >= (MIN_READINGS if is_conflict else MANY_READINGS)
     is_nothing = enough and left >= MAX_UNEXPLAINED * spread
     return Rule(is_nothing, DOUBT if is_conflict else WARNING, text, UNEXPLAINED)
 

@@ -19,6 +19,7 @@ from invlift.models.named_readings import NamedReading, check_like, named_readin
 from invlift.noise import Noise
 from invlift.noise.by_name import noise_by_name
 from invlift.noise.exact import exact_readings
+from invlift.problems.censored import with_censored
 from invlift.problems.problem import ExactProblem, InverseProblem
 from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
@@ -109,6 +110,7 @@ def inverse_problem(
     noise = exact_readings() if is_exact else noise_by_name(noise, by_name)
     noise.check(observed)
     problem = InverseProblem(model, prior, noise, jax.device_put(np.array(observed)))
+    problem = with_censored(problem)
     if is_exact:
         problem = _exact_problem(problem, structure)
     elif structure is not None:

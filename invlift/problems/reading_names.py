@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from invlift.models.named_readings import labels_of
+from invlift.problems.censored import UncensoredProblem
 from invlift.problems.choice.merged import MergedProblem
 from invlift.problems.problem import InverseProblem
 
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:
     """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
-    if isinstance(problem, MergedProblem):
+    if isinstance(problem, MergedProblem | UncensoredProblem):
         return name_of_reading(problem.asked, int(problem.rows[index]))
     if problem.whole is not problem:
         return f"combination {index} of the readings"

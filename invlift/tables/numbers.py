@@ -13,7 +13,8 @@ from invlift.tables.units import size_of
 _SPACES = " '’\u00a0\u202f"
 #: Sign, digits with marks, exponent, and what is behind.
 _NUMBER = rf"([+\-−]?)((?:\d[\d.,{_SPACES}]*)?[.,]?\d[.,]?)((?:[eE][+-]?\d+)?)\s*([^\d\s.,_<>].*)?"
-_LIMIT = re.compile(r"[<>≤≥]\s*[\d.,]+")
+_LIMIT = re.compile(r"([<>≤≥])\s*(?=[\d.,+-])")
+_LIMITS = {"<": "<", "≤": "<", ">": ">", "≥": ">"}
 #: Digits in which the marks can only mean one thing, by what marks mean in them.
 _KINDS = {
     "whole": r"\d+",
@@ -33,6 +34,15 @@ def is_number(entry: str) -> bool:
     """Whether an entry looks like a number in any of the ways in which one may be written."""
     match = re.fullmatch(_NUMBER, entry)
     return match is not None and (not match[4] or size_of(match[4]) is not None)
+
+
+def without_limits(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries without a "<" or ">" in front of their number, and these, "" where there is none."""
+    found = [_LIMIT.match(entry) for entry in entries]
+    limits = ["" if match is None else _LIMITS[match[1]] for match in found]
+    rest = [entry if match is None else entry[match.end() :]
+            for entry, match in zip(entries, found, strict=True)]  # fmt: skip
+    return np.array(rest, dtype=object), np.array(limits, dtype=str)
 
 
 def plain_numbers(entries: list[str]) -> np.ndarray | None:
@@ -85,7 +95,7 @@ def numbers_of(
         entry = entries[bad[0]]
         if _LIMIT.match(entry):
             found, expected = f"{entry!r}, a reading beyond a limit", "a number"
-            remedy = "remove the row: nothing but its limit is known of the reading"
+            remedy = "write a number: only readings, in the column value, may be censored"
             refuse(bad[0], expected, found, remedy)
         remedy = "write a number such as 12.5, or remove the row if there is no reading"
         refuse(bad[0], "a number", repr(entry[:_MAX_SHOWN]), remedy)

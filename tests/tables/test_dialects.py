@@ -128,7 +128,7 @@ def test_numbers_that_may_be_either_are_never_wrong(tmp_path):
         (["1O.5", "13"], None),
         (["1.2.2020", "3"], None),
         (["1,23,4", "3"], None),
-        (["<0,05", "3"], None),
+        (["<0,05", "3"], [0.05, 3.0]),
     ],
 )
 def test_marks_and_units_in_numbers(tmp_path, entries, values):

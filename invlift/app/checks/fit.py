@@ -60,6 +60,30 @@ def check_fit(problem: InverseProblem, start: Start) -> Finding:
     return Finding("ok", "fit", detail)
 
 
+def check_limits(problem: InverseProblem, start: Start) -> list[Finding]:
+    """Whether what fits the other readings best is within the limits of the censored ones."""
+    if problem.noise.censored is None or start.fit is None:
+        return []
+    signs, limits = np.asarray(problem.noise.censored), np.asarray(problem.observed)
+    theta = np.concatenate([np.zeros(problem.noise.num_parameters), start.fit.white])
+    beyond = signs * (limits - np.asarray(_predicted(problem, theta))) * (signs != 0.0)
+    num, size = int(np.count_nonzero(beyond > 0.0)), int(np.count_nonzero(signs))
+    detail = f"{size} censored reading{'s' * (size > 1)}, which are in the density alone: {num} "
+    detail += "beyond their limits where the others fit best"
+    if not num:
+        return [Finding("ok", "limits", detail)]
+    worst = int(np.argmax(beyond))
+    value = limits[worst] - signs[worst] * beyond[worst]
+    detail += f", most {name_of_reading(problem, worst)}, {value:.4g} where the reading is "
+    detail += f"{'below' if signs[worst] < 0.0 else 'above'} {limits[worst]:.4g}"
+    return [Finding("note", "limits", detail)]
+
+
+@program
+def _predicted(problem: InverseProblem, theta):
+    return problem.predict(theta)
+
+
 def _of_a_start(problem: InverseProblem, start: Start) -> Finding:
     """Of a start that no mode was looked for near."""
     if problem.noise.num_parameters:

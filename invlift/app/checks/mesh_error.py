@@ -19,6 +19,7 @@ from invlift.models.base import ForwardModel
 from invlift.models.combinations import Combinations
 from invlift.models.corrected import Corrected
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
+from invlift.problems.censored import CensoredProblem
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
 from invlift.problems.reading_names import name_of_reading
@@ -90,8 +91,8 @@ def check_mesh_error(
     if not np.isfinite(errors).all():
         reason = "not estimated, as there is no solution on the refined mesh"
         return [Finding("note", "mesh error", reason)]
-    detail = f"readings are off by {_in_words(problem, errors)}, means of the posterior by up to "
-    detail += f"{shift:.2g} of their sd"
+    detail = f"readings are off by {_in_words(problem.searched, errors)}, means of the posterior "
+    detail += f"by up to {shift:.2g} of their sd"
     if errors.max() <= NOTABLE and shift <= SHIFTED:
         return [Finding("ok", "mesh error", detail)]
     worst = max(errors.max() / NOTABLE, shift / SHIFTED)
@@ -101,6 +102,8 @@ def check_mesh_error(
 def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
     """At the mode near a start."""
     changes = np.asarray(_changes_at(problem, finer.model, fit.white))
+    if isinstance(problem, CensoredProblem):  # of which the fit is without these readings
+        changes, problem = changes[list(problem.rows)], problem.searched
     bias = extrapolated(changes, finer.times) / fit.sd
     return Errors(np.abs(bias), float(_shift(problem, fit.white, bias, fit.sd)))
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.app.checks.fit import check_fit
+from invlift.app.checks.fit import check_fit, check_limits
 from invlift.app.runs.starts import RoughStarts, Starts
 from invlift.errors import InputError
 from invlift.lift.targets.ordinary import OrdinaryPosterior
@@ -57,7 +57,9 @@ def check_start(starts: Starts | RoughStarts) -> list[Finding]:
         return [_constraint(starts.target, starts[0])]
     # Which may have other numbers in the place of many readings.
     reduced = starts.target.problem.searched
-    return [check_fit(reduced.whole, starts.first), check_sensitivity(reduced, starts.first)]
+    fit = check_fit(reduced.whole, starts.first)
+    limits = check_limits(starts.target.problem.whole, starts.first)
+    return [fit, *limits, check_sensitivity(reduced, starts.first)]
 
 
 def usual_position(target: Target) -> np.ndarray:

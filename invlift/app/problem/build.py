@@ -66,7 +66,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
         options = {"known": spec.conductivity.known, "location": prior.location}
         forward = forward_map(**options, refine_solution=times)
         # Without readings there is no noise in them yet, of whatever scale.
-        noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
+        noise = build_noise(spec, sensors) if needs_values else _limited(known_noise(1.0), sensors)
         problem = inverse_problem(forward, prior, noise, sensors.values)
         if is_corrected:
             problem = corrected_at_mode(problem)
@@ -311,7 +311,12 @@ def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
     An InputError if it needs a column that the sensor table lacks.
     """
     with told_at(partial(_key_of, spec, sensors)):
-        return spec.noise.build(sensors, partial(spec.where, "noise"))
+        return _limited(spec.noise.build(sensors, partial(spec.where, "noise")), sensors)
+
+
+def _limited(noise: Noise, sensors: Sensors) -> Noise:
+    """The noise of readings some of which are censored."""
+    return noise if sensors.limits is None else noise.with_limits(sensors.limits)
 
 
 #: Tables of the problem file by what the library calls their content.

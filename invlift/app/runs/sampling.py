@@ -308,7 +308,7 @@ def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Ch
         return Choice(None)
     if kernel.target_kind == "manifold":
         return choose(problem)
-    return Choice(typical_scale(merged(problem)))
+    return Choice(typical_scale(merged(problem).searched))
 
 
 def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = None) -> Target:
@@ -334,7 +334,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = N
         problem = with_scale_coordinate(problem, choice.scale)
     problem = merged(problem)
     if choice.lift is not None:
-        problem = partly_lifted_problem(problem, choice.lift, choice.condensed(problem))
+        problem = partly_lifted_problem(problem, choice.lift, choice.condensed(problem.searched))
     return TARGETS[kernel.target_kind](problem)
 
 

@@ -55,7 +55,9 @@ def simulate_readings(own: InverseProblem, noise: Noise, seed: int) -> tuple[Sen
     values, sigma = np.asarray(problem.observed), own.sensors.sigma
     if sigma is not None:
         sigma = np.broadcast_to(np.asarray(noise.sigma(jax.device_put(zeta))), values.shape)
-    return replace(own.sensors, values=values, sigma=sigma), _drawn(problem, theta)
+    limits = None if problem.noise.censored is None else problem.noise.limits
+    made = replace(own.sensors, values=values, sigma=sigma, limits=limits)
+    return made, _drawn(problem, theta)
 
 
 def simulate_by_name(

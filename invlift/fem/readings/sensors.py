@@ -16,6 +16,7 @@ from invlift.fem.readings.column_words import FACTOR, converted, unused, used_ro
 from invlift.fem.time.clock import Clock, times_of
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns, with_places
+from invlift.tables.numbers import without_limits
 from invlift.tables.table import Table, read_table
 
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
@@ -44,6 +45,8 @@ _NEEDED = {
     "experiment": "name the experiment that the reading is of",
     "kind": "name the kind of the reading, point for example",
 }
+#: Attributes of a table that are texts.
+_TEXT_ARRAYS = *_TEXTS.values(), "limits"
 #: Attributes of a table that are numbers.
 _ARRAYS = "points", "values", "sigma", "radius", "times", "minus"
 
@@ -80,6 +83,9 @@ class Sensors:
     radius : ndarray of float64, shape (d,), or None
         Radius of what a reading is the mean of, in the length unit, if the table has the column;
         NaN where it has none.
+    limits : ndarray of str, shape (d,), or None
+        Which readings are censored: "<" where a reading is below its value, ">" where it is above,
+        "" where it is the value; None if none is.
     times : ndarray of float64, shape (d,), or None
         Time of each reading, if the field changes in time and the table has the column ``time``.
     minus : ndarray of float64, shape (d, dim), or None
@@ -115,6 +121,7 @@ class Sensors:
     kinds: np.ndarray | None = None
     over: np.ndarray | None = None
     radius: np.ndarray | None = None
+    limits: np.ndarray | None = None
     times: np.ndarray | None = None
     minus: np.ndarray | None = None
     electrodes: np.ndarray | None = None
@@ -128,7 +135,7 @@ class Sensors:
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        columns = *_ARRAYS, "rows", *_TEXTS.values(), "electrodes", "currents", "weights"
+        columns = *_ARRAYS, "rows", *_TEXT_ARRAYS, "electrodes", "currents", "weights"
         given = {name: getattr(self, name) for name in columns}
         taken = {name: column[kept] for name, column in given.items() if column is not None}
         further = {name: column[kept] for name, column in self.further.items()}
@@ -158,7 +165,7 @@ def joined(tables: Mapping[str, Sensors]) -> Sensors:
 
     whole = {
         name: column([getattr(each, name) for each in every])
-        for name in (*_ARRAYS, "rows", *_TEXTS.values())
+        for name in (*_ARRAYS, "rows", *_TEXT_ARRAYS)
     }
     if whole["experiments"] is None:
         whole["experiments"] = np.repeat(list(tables), sizes)
@@ -195,8 +202,8 @@ def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **col
     for key, given in columns.items():
         if given is None:
             continue
-        if key not in (*_ARRAYS, *_TEXTS.values()):
-            expected = f"columns among {', '.join([*_ARRAYS, *_TEXTS.values()])}"
+        if key not in (*_ARRAYS, *_TEXT_ARRAYS):
+            expected = f"columns among {', '.join([*_ARRAYS, *_TEXT_ARRAYS])}"
             raise InputError(f"{name}, {key}", expected, "another", "rename it, or leave it out")
         if key in _ARRAYS:
             where, remedy = f"{name}, {key}", "give numbers only"
@@ -298,6 +305,7 @@ def _sensors_of(
     table, notes = used_rows(table, has_times)
     if has_times:
         table = table.with_column("time", times_of(table, "time", clock))
+    table, limits = _without_limits(table)
     table = with_entries(table, (*_NUMBERS, "time") if has_times else _NUMBERS)
     table = with_logarithms(converted(table, units))
     columns = {column: table.array(column) for column in table.columns}
@@ -313,11 +321,26 @@ def _sensors_of(
         table.name,
         **{attribute: columns.get(column) for column, attribute in _TEXTS.items()},
         radius=columns.get("radius"),
+        limits=limits,
         times=columns["time"] if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
         further={column: array for column, array in columns.items() if column not in known},
         notes=tuple(notes),
     )
+
+
+def _without_limits(table: Table) -> tuple[Table, np.ndarray | None]:
+    """The table with the limits of censored readings as values, and which these are, if any."""
+    is_text = "value" in table.columns and table.array("value").dtype.kind == "U"
+    if not is_text:
+        return table, None
+    values, limits = without_limits(table.frame["value"].to_numpy())
+    num = int(np.count_nonzero(limits != ""))
+    if not num:
+        return table, None
+    taken = f"{num} censored reading{'s' * (num > 1)}, of which only a limit is known"
+    table = table.with_column("value", values)
+    return replace(table, taken=(*table.taken, taken)), limits
 
 
 def with_entries(table: Table, numbers: Sequence[str]) -> Table:
@@ -347,7 +370,11 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
         columns.append(sensors.radius)
         header.append("radius")
     columns = [np.where(np.isnan(each), "", each.astype(str)) for each in columns]
-    columns.append(sensors.values)
+    values = sensors.values
+    if sensors.limits is not None:
+        pairs = zip(sensors.limits.tolist(), values.tolist(), strict=True)
+        values = np.array([f"{limit}{value}" for limit, value in pairs])
+    columns.append(values)
     header.append("value")
     texts = ((column, getattr(sensors, attribute)) for column, attribute in _TEXTS.items())
     for column, entries in (("sigma", sensors.sigma), ("time", sensors.times), *texts):
@@ -399,6 +426,10 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
                 "correct it, or remove the row if there is no reading",
             )
     _check_missing(values, rows, name)
+    limits = others.get("limits")
+    if limits is not None and (bad := np.flatnonzero(~np.isin(limits, ["", "<", ">"]))).size:
+        where, found = f"{name}, row {rows[bad[0]]}, limits", f"{limits[bad[0]]}"
+        raise InputError(where, '"<", ">" or ""', found, "leave it empty for a plain reading")
     if sigma is not None and (sigma < 1.0 / MAX_SIZE).any():
         bad = np.flatnonzero(sigma < 1.0 / MAX_SIZE)[0]
         raise InputError(

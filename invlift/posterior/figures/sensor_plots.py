@@ -84,10 +84,14 @@ def plot_sensors(
         margin = 0.04 * (np.ptp(ends) or 1.0)
         limits = (ends.min() - margin, ends.max() + margin)
         ax.plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
-        ax.errorbar(
-            observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=CHAIN_COLOURS[0],
-            markersize=4, elinewidth=1.1, markeredgecolor="white", markeredgewidth=0.5,
-        )  # fmt: skip
+        limits_of = np.full(observed.shape, "") if statistics.limit is None else statistics.limit
+        for limit, mark in (("", "o"), ("<", "<"), (">", ">")):  # to the side where readings are
+            rows = limits_of == limit
+            ax.errorbar(
+                observed[rows], predicted[rows], yerr=2 * np.nan_to_num(spread[rows]), fmt=mark,
+                color=CHAIN_COLOURS[0], markersize=4, elinewidth=1.1, markeredgecolor="white",
+                markeredgewidth=0.5,
+            )  # fmt: skip
         ax.set(
             xlim=limits, ylim=limits, aspect="equal",
             xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",

@@ -41,6 +41,10 @@ class Fit:
         return self.posterior.all_draws.get(NOISE_SCORE) if self.is_known else None
 
     @property
+    def _limits(self) -> np.ndarray | None:
+        return getattr(self.posterior.sensors, "limits", None)
+
+    @property
     def _coordinates(self) -> Mapping[str, Sequence]:
         sensors = self.posterior.sensors
         return in_time(sensors) or getattr(sensors, "coordinates", {})
@@ -56,7 +60,8 @@ class Fit:
     @cached_property
     def _statistics(self) -> SensorStatistics:
         posterior = self.posterior
-        return sensor_statistics(posterior.draws(PREDICTED), posterior.sensors.values, self._scores)
+        draws, readings = posterior.draws(PREDICTED), posterior.sensors.values
+        return sensor_statistics(draws, readings, self._scores, self._limits)
 
     def table(self) -> pd.DataFrame:
         """A row for each reading, by its name: what `sensor_fit.csv` holds (docs/commands/run.md).
@@ -70,7 +75,8 @@ class Fit:
         positions = () if sensors.points is None else np.transpose(sensors.points)
         labels = np.arange(len(sensors.values)) if sensors.labels is None else sensors.labels
         known = dict(sensors.coordinates) | dict(zip("xyz", positions, strict=False))
-        columns = known | self.by_sensor()
+        limits = {} if self._limits is None else {"limit": self._limits}
+        columns = known | limits | self.by_sensor()
         return pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
 
     def by_sensor(self) -> dict[str, np.ndarray]:
@@ -78,7 +84,8 @@ class Fit:
         data = {"observed": np.asarray(self.posterior.sensors.values)}
         if self.is_known:
             fit = vars(self.sensors())
-            data |= {name: values for name, values in fit.items() if name != "noise_sd"}
+            hidden = "noise_sd", "limit"
+            data |= {name: values for name, values in fit.items() if name not in hidden}
         if self.has_leave_one_out and self.is_loo_of_sensors:
             loo = self.leave_one_out()
             data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
@@ -87,7 +94,7 @@ class Fit:
     @cached_property
     def misfit_p_value(self) -> float | None:
         """See `sensor_fit.misfit_p_value`; None if the noise variables are unknown here."""
-        return None if self._scores is None else misfit_p_value(self._scores)
+        return None if self._scores is None else misfit_p_value(self._scores, self._limits)
 
     @property
     def arrays(self) -> dict[str, tuple[Mapping, np.ndarray]]:

@@ -23,7 +23,7 @@ from invlift.posterior.statistics.labelled import pareto_smoothed_weights
 
 #: Pareto k above which an estimate is not reliable (Vehtari et al. 2024, section 3.2.4).
 MAX_PARETO_K = 0.7
-#: Relative spread up to which a log likelihood is the same for all draws.
+#: Spread up to which a log likelihood, where it is large relative to it, is the same for all draws.
 ROUNDING = 1e-12
 #: Of all chains together: with fewer draws no tail of five weights is left to fit.
 MIN_DRAWS = 25
@@ -84,7 +84,8 @@ def leave_one_out(
     for i, (values, eta) in enumerate(zip(pooled(log_likelihood), etas, strict=False)):
         if not np.isfinite(values).all():
             continue
-        if np.ptp(values) <= ROUNDING * np.abs(values).max():  # on a boundary where u is held
+        # On a boundary where u is held; or far within a limit, with a log probability of 0.
+        if np.ptp(values) <= ROUNDING * max(1.0, np.abs(values).max()):
             log_weights, pareto_k[i] = np.full(values.size, -np.log(values.size)), 0.0
         else:
             log_weights, pareto_k[i] = pareto_smoothed_weights(values, efficiency)

@@ -55,6 +55,9 @@ class Readings:
     arrays : mapping of str to (mapping of str to sequence or None, array)
         Of a model whose readings are arrays with names: their axes, as those of a `Quantity`, and
         values. Those without noise variables, such as counts, are not among the d.
+    limits : (d,) array of str or None
+        Which readings are censored: "<" where only a value is known that the reading is below, ">"
+        where it is above, "" where it is the value.
     """
 
     values: np.ndarray
@@ -63,6 +66,7 @@ class Readings:
     labels: Sequence[str] | None = None
     coordinates: Mapping[str, Sequence] = field(default_factory=dict)
     arrays: Mapping[str, tuple[Mapping, np.ndarray]] = field(default_factory=dict)
+    limits: np.ndarray | None = None
 
 
 class ReadingNoise(Protocol):

@@ -108,7 +108,7 @@ def choose(problem: InverseProblem) -> Choice:
     ----------
     problem : InverseProblem
     """
-    problem = merged(problem)
+    problem = merged(problem).searched
     sizes = problem.num_observations, problem.prior.num_white
     has_density = problem.lifted().is_dense and problem.noise.is_transformed
     # What means leave over of the readings tells more of the noise than the prior does.

@@ -127,7 +127,8 @@ def merged(problem: InverseProblem) -> InverseProblem:
         Itself where no two readings with additive Gaussian noise are known to be one function, and
         to have noise of one scale.
     """
-    if type(problem.noise) is not GaussianNoise or problem.noise.relative:
+    noise = problem.noise
+    if type(noise) is not GaussianNoise or noise.relative or noise.censored is not None:
         return problem
     labels = problem.model.alike()
     if labels is None or not problem.lifted().is_dense:

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.noise import Noise
+from invlift.problems.censored import CensoredProblem
 from invlift.problems.laplace_approximation import LaplaceApproximation, laplace_approximation
 from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
@@ -209,8 +210,8 @@ class Referred(InverseProblem):
 
     @property
     def searched(self) -> InverseProblem:
-        """The same."""
-        return self.asked
+        """As of the problem in its own unknowns."""
+        return self.asked.searched
 
     def to_whole(self, theta: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.to_whole`."""
@@ -285,7 +286,13 @@ def referred(problem: InverseProblem, reference: Reference) -> Referred:
     return Referred(
         problem.model,
         ReferencePrior(problem.prior, reference.of_white),
-        ReferenceNoise(problem.noise.scale, problem.noise, reference.of_noise),
+        ReferenceNoise(
+            problem.noise.scale,
+            problem.noise,
+            reference.of_noise,
+            relative=problem.noise.relative,
+            censored=problem.noise.censored,
+        ),
         problem.observed,
         asked=problem,
         reference=reference,
@@ -300,7 +307,7 @@ def laplace_referred(problem: InverseProblem) -> Referred:
     InputError
         As :func:`~invlift.problems.laplace_approximation.laplace_approximation`.
     """
-    parts = laplace_approximation(problem).split(problem.noise.num_parameters)
+    parts = laplace_approximation(problem.searched).split(problem.noise.num_parameters)
     return referred(problem, Reference(*parts))
 
 
@@ -334,8 +341,11 @@ def partly_lifted_problem(
     condensed : InverseProblem
         With which starts are looked for; the problem itself if left out.
     """
-    matrix = lift.basis.T / weights_of(problem)
-    noise = noise_of_combinations(problem, lift.basis)
+    uncensored = problem.searched
+    matrix = lift.basis.T / weights_of(uncensored)
+    noise = noise_of_combinations(uncensored, lift.basis)
+    if isinstance(problem, CensoredProblem):
+        matrix = problem.of_all_readings(matrix)
     return PartlyLiftedProblem(
         problem.model.combined(matrix),
         ReferencePrior(problem.prior, lift.of_white),
@@ -344,7 +354,7 @@ def partly_lifted_problem(
         asked=problem,
         reference=lift,
         matrix=matrix,
-        condensed=problem if condensed is None else condensed,
+        condensed=uncensored if condensed is None else condensed,
     )
 
 

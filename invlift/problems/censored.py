@@ -1,0 +1,123 @@
+"""Readings of which only a limit is known: in the density, while all others are lifted.
+
+A censored reading, "below 0.05", tells P(y <= limit | F) (Tobin 1958, "Estimation of relationships
+for limited dependent variables", Econometrica 26(1), eq. 4), of normal noise Phi((limit - F) /
+sigma): no noise variable reproduces it, so that it is not lifted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.lifted_form import Lifted
+from invlift.problems.problem import InverseProblem
+from invlift.programs.pytrees import static
+
+
+class UncensoredProblem(InverseProblem):
+    """A problem without its censored readings, with which modes and starts are looked for.
+
+    Attributes
+    ----------
+    asked : InverseProblem
+        With d readings.
+    rows : tuple of k int
+        Those that are not censored.
+    """
+
+    asked: InverseProblem = field(kw_only=True)
+    rows: tuple[int, ...] = static(kw_only=True)
+
+    @property
+    def sensors(self):
+        """Those of the readings, k of them."""
+        sensors = self.asked.sensors
+        return None if sensors is None else sensors.take(np.asarray(self.rows))
+
+
+class LiftedUncensored(UncensoredProblem):
+    """The whole posterior, where the readings that are not censored are lifted."""
+
+    has_factor: ClassVar[bool] = True
+
+    @property
+    def whole(self) -> InverseProblem:
+        """The problem with d readings."""
+        return self.asked
+
+    @property
+    def searched(self) -> InverseProblem:
+        """The problem without its censored readings."""
+        return self.asked.searched
+
+    def log_density_of_rest(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
+        """Log probability of the censored readings, (), from all predicted readings, (d,)."""
+        asked = self.asked
+        each = asked.noise.loglikelihoods(readings, zeta, asked.observed)
+        return jnp.sum(jnp.where(asked.noise.censored == 0.0, 0.0, each))
+
+    def log_factor(self, theta: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_factor`."""
+        zeta, _ = self.split(theta)
+        return self.log_density_of_rest(self.asked.predict(theta), zeta)
+
+
+class CensoredProblem(InverseProblem):
+    """A problem some of whose readings are censored.  Build it with :func:`with_censored`.
+
+    Attributes
+    ----------
+    rows : tuple of k int
+        Readings that are not censored.
+    """
+
+    rows: tuple[int, ...] = static(kw_only=True)
+
+    @property
+    def searched(self) -> InverseProblem:
+        """The problem without its censored readings."""
+        return self._of_rows(UncensoredProblem)
+
+    def lifted(self) -> Lifted:
+        """The target of constrained samplers."""
+        return LiftedPosterior(self._of_rows(LiftedUncensored))
+
+    def of_all_readings(self, matrix: jax.Array) -> jax.Array:
+        """Weights of all readings, (k, d), from those of the ones that are not censored."""
+        whole = jnp.zeros((matrix.shape[0], self.num_observations))
+        return whole.at[:, np.asarray(self.rows)].set(matrix)
+
+    def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
+        """As :meth:`InverseProblem.simulate`: a reading beyond its limit is the limit.
+
+        One that is not beyond is a reading like others.
+        """
+        made, theta = super().simulate(rng)
+        signs, limits = np.asarray(self.noise.censored), np.asarray(self.observed)
+        values = np.asarray(made.observed)
+        is_beyond = signs * (values - limits) > 0.0
+        noise = replace(self.noise, censored=jax.device_put(np.where(is_beyond, signs, 0.0)))
+        observed = jax.device_put(np.where(is_beyond, limits, values))
+        rows = tuple(np.flatnonzero(~is_beyond).tolist())
+        return replace(self, observed=observed, noise=noise, rows=rows), theta
+
+    def _of_rows(self, kind: type[UncensoredProblem]) -> UncensoredProblem:
+        rows = np.asarray(self.rows, dtype=int)
+        model = self.model.combined(self.of_all_readings(jnp.eye(rows.size)))
+        noise, observed = self.noise.of_readings_at(rows), self.observed[rows]
+        return kind(model, self.prior, noise, observed, asked=self, rows=self.rows)
+
+
+def with_censored(problem: InverseProblem) -> InverseProblem:
+    """The problem itself, or the one whose censored readings, by its noise, are not lifted."""
+    if problem.noise.censored is None:
+        return problem
+    rows = tuple(np.flatnonzero(np.asarray(problem.noise.censored) == 0.0).tolist())
+    parts = problem.model, problem.prior, problem.noise, problem.observed
+    return CensoredProblem(*parts, rows=rows)

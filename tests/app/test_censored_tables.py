@@ -1,0 +1,77 @@
+"""Readings written as limits, from the table to results, by the command line."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import call
+from problem_files import build, write_problem
+
+import invlift
+from invlift.fem.readings.sensors import read_sensors, sensors_from_arrays, write_sensors
+
+SENSORS = "x;y;value\n0,3;0,4;< 2,1\n0,6;0,7;2,9\n0,8;0,2;3,1\n0,7;0,5;>1,25\n0,2;0,2;2\n"
+
+
+def test_limits_are_read_and_written_as_they_are(tmp_path):
+    (tmp_path / "a.csv").write_text(SENSORS, encoding="utf-8")
+    found = read_sensors(tmp_path / "a.csv", 2)
+    assert found.limits.tolist() == ["<", "", "", ">", ""]
+    assert found.values.tolist() == [2.1, 2.9, 3.1, 1.25, 2.0]
+    assert "2 censored readings" in found.notes[0]
+    write_sensors(tmp_path / "b.csv", found)
+    again = read_sensors(tmp_path / "b.csv", 2)
+    assert again.limits.tolist() == found.limits.tolist()
+    assert again.values.tolist() == found.values.tolist()
+    assert found.take(np.array([3, 4])).limits.tolist() == [">", ""]
+    frame = pd.DataFrame({"x": [0.1, 0.2], "y": 0.5, "value": ["≤0.05", 3.0]})
+    assert read_sensors(frame, 2).limits.tolist() == ["<", ""]
+    assert read_sensors(frame.assign(value=[1.0, 2.0]), 2).limits is None
+
+
+@pytest.mark.parametrize(
+    ("row", "parts"),
+    [
+        ("<0,3;0,4;2,1", ["row 2, column x", "only readings"]),
+        ("0,3;0,4;<LOD", ["row 2, column value", "a number", "'<LOD'"]),
+        ("0,3;0,4;<", ["row 2, column value", "a number"]),
+        ("0,3;0,4;<-9999", ["row 2, column value", "9999"]),
+    ],
+)
+def test_what_is_no_limit_is_refused_with_its_row(tmp_path, row, parts):
+    lines = SENSORS.splitlines()
+    (tmp_path / "a.csv").write_text("\n".join([lines[0], row, *lines[2:]]), encoding="utf-8")
+    with pytest.raises(invlift.InputError) as refused:
+        read_sensors(tmp_path / "a.csv", 2)
+    for part in parts:
+        assert part in str(refused.value)
+
+
+def test_arrays_have_limits_too():
+    points = np.array([[0.1, 0.2], [0.3, 0.4]])
+    assert sensors_from_arrays(points, [1.0, 2.0], limits=["", ">"]).limits.tolist() == ["", ">"]
+    with pytest.raises(invlift.InputError, match="row 3, limits"):
+        sensors_from_arrays(points, [1.0, 2.0], limits=["", "under"])
+
+
+def test_noise_without_a_distribution_function_is_refused_by_its_key(tmp_path):
+    changes = {"noise.kind": "student-t"}
+    with pytest.raises(invlift.InputError, match=r"\[noise\] kind.*censored"):
+        build(write_problem(tmp_path, changes, sensors=SENSORS))
+
+
+def test_a_run_keeps_limits(tmp_path, capsys):
+    path = write_problem(tmp_path, sensors=SENSORS)
+    assert call("check", path) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "2 censored readings" in out
+    assert "beyond their limits where the others fit best" in out
+    assert call("run", path) in (0, 3)  # 20 draws are too few for a good verdict
+    table = pd.read_csv(tmp_path / "out" / "sensor_fit.csv", keep_default_na=False)
+    assert table["limit"].tolist() == ["<", "", "", ">", ""]
+    assert np.isfinite(table["loo_elpd"].astype(float)).all()
+    residuals = table["standardised_residual"].astype(float)
+    assert abs(residuals[3]) < 0.7  # far within its limit: the median of all such readings
+    assert call("simulate", path, "--seed", 1, "--out", tmp_path / "made.csv") == 0
+    made = read_sensors(tmp_path / "made.csv", 2)
+    is_limit = made.limits != "" if made.limits is not None else np.zeros(5, bool)
+    assert (made.values[is_limit] == np.array([2.1, 0, 0, 1.25, 0])[is_limit]).all()
