@@ -102,7 +102,7 @@ def coverage(dim, noise, std, num):
     model = invlift.assemble_poisson(
         mesh, invlift.locate(mesh, sensors), source=10.0, dirichlet={"left": 0.0}
     )
-    prior = invlift.matern_prior(mesh, correlation_range=RANGE, std=std, smoothness=SMOOTHNESS[dim])
+    prior = invlift.matern_prior(mesh, range=RANGE, std=std, smoothness=SMOOTHNESS[dim])
     whole = invlift.inverse_problem(model, prior, noise, np.zeros(NUM_SENSORS))
     rng, found = np.random.default_rng(dim + 10), []
     for field, readings in zip(known.fields[:num], known.readings[:num], strict=True):

@@ -59,7 +59,7 @@ def test_another_prior_is_told_apart(runs):
     """Negative control: half the prior's range gives other means than the reference."""
     problem = example(1e-2)
     mesh = invlift.read_mesh(ROOT / "meshes/disc.msh")
-    prior = invlift.matern_prior(mesh, correlation_range=0.5, std=1.0, smoothness=2.0)
+    prior = invlift.matern_prior(mesh, range=0.5, std=1.0, smoothness=2.0)
     other = invlift.inverse_problem(
         problem.model, prior, problem.noise, np.asarray(problem.observed)
     )

@@ -19,6 +19,7 @@ FOLDERS = {
 #: What every folder may use: modules at the top level, and folders that know no other.
 SHARED = {
     "chains",
+    "keywords",
     "errors",
     "files",
     "moments",

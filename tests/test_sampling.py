@@ -120,7 +120,7 @@ def test_all_kernels_run_and_differ(run):
     assert set(KERNELS) == constrained | ordinary | preconditioned
     found = {"chmc": run}
     for name in set(KERNELS) - {"chmc"}:
-        found[name] = sample(problem_with(), kernel=name, **SHORT, seed=3)
+        found[name] = sample(problem_with(), method=name, **SHORT, seed=3)
         assert found[name].standards == KERNELS[name].standards
         assert found[name].chains[0].draws.keys() == run.chains[0].draws.keys()
     draws = [some.chains[0].draws["parameters"] for some in found.values()]
@@ -142,7 +142,7 @@ def test_saved_chains_are_taken_up_and_others_refused(run, tmp_path):
     for arguments, found in (
         ({"problem": other_data, "seed": 3}, "chains of another"),
         ({"problem": problem_with(), "seed": 4}, "found seed = 3"),
-        ({"problem": problem_with(), "seed": 3, "kernel": "chmc-nuts"}, "found method"),
+        ({"problem": problem_with(), "seed": 3, "method": "chmc-nuts"}, "found method"),
         ({"problem": problem_with(), "seed": 3, "warmup": 21}, "found warmup = 20"),
         ({"problem": problem_with(), "seed": 3, "chains": 1}, "expected 2, as the saved run has"),
     ):
@@ -186,7 +186,7 @@ def test_another_function_of_the_same_name_has_another_fingerprint(models):
 
 
 def test_chains_of_another_function_of_the_same_name_are_refused(tmp_path, monkeypatch):
-    options = SHORT | {"seed": 3, "checkpoint": tmp_path, "kernel": "rwm"}
+    options = SHORT | {"seed": 3, "checkpoint": tmp_path, "method": "rwm"}
     one, other = (
         jax_problem(scaled_by(factor), 2, known_noise(0.1), np.array([0.8, 0.5]))
         for factor in (1.0, 5.0)
@@ -207,9 +207,9 @@ def test_chains_of_another_function_of_the_same_name_are_refused(tmp_path, monke
 
 def test_arguments_out_of_range_are_named_in_one_line():
     for arguments in (
-        {"kernel": "gibbs"}, {"chains": 0}, {"chains": 2.0}, {"warmup": 0}, {"draws": True},
+        {"method": "gibbs"}, {"chains": 0}, {"chains": 2.0}, {"warmup": 0}, {"draws": True},
         {"draws": "enough"}, {"seed": -1}, {"seed": None}, {"seed": 2**64}, {"resume": True},
-        {"max_seconds": 0.0}, {"max_field_megabytes": -1.0}, {"max_field_megabytes": np.nan},
+        {"budget": 0.0}, {"max_field_megabytes": -1.0}, {"max_field_megabytes": np.nan},
     ):  # fmt: skip
         with pytest.raises(InputError) as caught:
             sample(problem_with(), **SHORT | arguments)
@@ -358,7 +358,7 @@ def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
         chains=2,
         warmup=20,
         draws=10**6,
-        max_seconds=100,
+        budget=100,
         checkpoint=tmp_path,
         on_progress=lambda news: done.update({news.chain: news.iteration}),
     )

@@ -20,7 +20,7 @@ def lifted():
     forward = invlift.assemble_poisson(
         mesh, invlift.locate(mesh, sensors), source=1.0, dirichlet={"boundary": 0.0}
     )
-    prior = invlift.matern_prior(mesh, correlation_range=0.5, std=1.0, smoothness=1.0)
+    prior = invlift.matern_prior(mesh, range=0.5, std=1.0, smoothness=1.0)
     truth = jnp.asarray(0.5 * np.sin(4 * mesh.points[:, 0]))
     observed = np.asarray(forward(truth))
     noise = invlift.gaussian_noise(invlift.lognormal(-6.0, 1.0))

@@ -83,7 +83,7 @@ def problem(scale: float):
     forward = invlift.assemble_poisson(
         mesh, invlift.locate(mesh, sensors), source=100.0, dirichlet={"rim": 0.0}
     )
-    prior = invlift.matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=2.0)
+    prior = invlift.matern_prior(mesh, range=1.0, std=1.0, smoothness=2.0)
     observed = sensors.values + (scale - 0.01) * NOISE
     return invlift.inverse_problem(
         forward, prior, invlift.gaussian_noise(invlift.lognormal(0.0, 3.0)), observed
@@ -107,7 +107,7 @@ def run(methods, seconds: float) -> None:
                 continue
             named = {method: METHODS[method]}
             (found,) = compare(
-                problem(scale), named, seconds=seconds, chains=CHAINS, warmup=WARMUP, seed=SEED
+                problem(scale), named, budget=seconds, chains=CHAINS, warmup=WARMUP, seed=SEED
             )
             append(scale, found)
             print(

@@ -76,7 +76,7 @@ def problem(scale: float):
     forward = invlift.assemble_poisson(
         mesh, invlift.locate(mesh, sensors), source=100.0, dirichlet={"rim": 0.0}
     )
-    prior = invlift.matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=2.0)
+    prior = invlift.matern_prior(mesh, range=1.0, std=1.0, smoothness=2.0)
     rng = np.random.default_rng(7)
     white = rng.normal(size=prior.num_white)
     clean = np.asarray(forward(prior.transform(white)))
@@ -102,7 +102,7 @@ def run() -> None:
         writer.writerow(["method", "scale", "ess_bulk", "ess_per_second", "r_hat", "step_size"])
         for scale in SCALES:
             for row in compare(
-                problem(scale), METHODS, seconds=SECONDS, chains=CHAINS, warmup=WARMUP, seed=SEED
+                problem(scale), METHODS, budget=SECONDS, chains=CHAINS, warmup=WARMUP, seed=SEED
             ):
                 values = (row.ess_bulk, row.ess_per_second, row.r_hat, row.step_size)
                 writer.writerow([row.method, scale, *(f"{value:.6g}" for value in values)])

@@ -41,7 +41,7 @@ def curved_problem(scale=0.5):
 
 
 def calibrated(num=24, problem=None, **options):
-    settings = {"kernel": "hmc", "draws": 31, "warmup": 40, "seed": 3} | options
+    settings = {"method": "hmc", "draws": 31, "warmup": 40, "seed": 3} | options
     return calibrate(problem or curved_problem(), simulations=num, **settings)
 
 
@@ -247,8 +247,8 @@ def test_arguments_are_checked():
         ({"warmup": 0}, "warmup: expected"),
         ({"seed": -1}, "seed: expected"),
         ({"starts": "mode"}, 'starts: expected "prior" or'),
-        ({"kernel": "gibbs"}, "kernel: expected one of"),
-        ({"kernel": KERNELS["chmc"](retraction="newtn")}, 'retraction: expected "chebyshev"'),
+        ({"method": "gibbs"}, "method: expected one of"),
+        ({"method": KERNELS["chmc"](retraction="newtn")}, 'retraction: expected "chebyshev"'),
     ):
         with pytest.raises(InputError, match=words):
             calibrated(**options)

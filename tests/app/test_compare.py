@@ -55,7 +55,7 @@ def test_methods_get_the_same_chains_and_time(block_seconds):
         compare(
             problem(),
             methods,
-            seconds=1.0,
+            budget=1.0,
             chains=2,
             warmup=100,
             seed=3,
@@ -80,7 +80,7 @@ def test_methods_get_the_same_chains_and_time(block_seconds):
 @pytest.mark.usefixtures("block_seconds")
 def test_what_keeps_one_method_from_sampling_is_a_note():
     single = jax_problem(lambda theta: theta**3, 1, known_noise(0.3), np.array([0.5]))
-    rows = list(compare(single, ["mams", "rwm"], seconds=0.3, chains=2, warmup=50))
+    rows = list(compare(single, ["mams", "rwm"], budget=0.3, chains=2, warmup=50))
     assert "at least 2 unknowns" in rows[0].note
     assert math.isnan(rows[0].ess_per_second)
     assert not rows[1].note
@@ -89,8 +89,8 @@ def test_what_keeps_one_method_from_sampling_is_a_note():
 def test_arguments_are_checked_before_anything_runs():
     with pytest.raises(InputError, match="expected one of chmc"):
         compare(problem(), ["pcn", "gibbs"])
-    with pytest.raises(InputError, match="seconds: expected a positive number"):
-        compare(problem(), ["pcn"], seconds=0.0)
+    with pytest.raises(InputError, match="budget: expected a positive number"):
+        compare(problem(), ["pcn"], budget=0.0)
     with pytest.raises(InputError, match="chains: expected an integer from 1 to 10000, found 0"):
         compare(problem(), ["pcn"], chains=0)
 
@@ -115,10 +115,10 @@ def test_a_numpyro_model_is_also_walked_on_in_its_own_coordinates():
     density, _ = log_density(in_a_funnel, (), {}, values)
     expected = density + jnp.log(spread) + jnp.log(2.0 * spread * share * (1.0 - share))
     np.testing.assert_allclose(target.logdensity(free), expected, rtol=1e-10)
-    rows = list(compare(made, ["chmc", "numpyro-nuts"], seconds=0.3, chains=2, warmup=20))
+    rows = list(compare(made, ["chmc", "numpyro-nuts"], budget=0.3, chains=2, warmup=20))
     assert all(row.num_draws > 0 and not row.note for row in rows)
     with pytest.raises(InputError, match="a NumPyro model, for numpyro-nuts"):
-        compare(problem(), ["numpyro-nuts"], seconds=1.0)
+        compare(problem(), ["numpyro-nuts"], budget=1.0)
 
 
 @pytest.mark.usefixtures("drawn")
@@ -236,7 +236,7 @@ def test_a_method_that_is_done_is_kept_whenever_ctrl_c_is_pressed(monkeypatch):
         return efficiency(*arguments)
 
     monkeypatch.setattr("invlift.app.studies.compare.efficiency", press)
-    rows = list(compare(problem(), ["pcn", "rwm"], seconds=0.5, chains=1, warmup=20))
+    rows = list(compare(problem(), ["pcn", "rwm"], budget=0.5, chains=1, warmup=20))
     assert [(row.method, row.note) for row in rows] == [("pcn", "")]
 
 

@@ -20,7 +20,7 @@ from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
 from invlift.samplers.chains import workers
 
-RUN = {"kernel": "pcn", "chains": 2, "warmup": 30, "draws": 60, "seed": 4}
+RUN = {"method": "pcn", "chains": 2, "warmup": 30, "draws": 60, "seed": 4}
 
 
 @pytest.fixture(scope="module")

@@ -274,7 +274,7 @@ def test_a_problem_with_a_structure_runs_likewise(tmp_path):
 
 
 def interrupted_and_judged(problem, kernel, folder):
-    settings = {"kernel": kernel, "chains": 2, "warmup": 30, "seed": 3}
+    settings = {"method": kernel, "chains": 2, "warmup": 30, "seed": 3}
     whole = sample(problem, draws=60, **settings)
     sample(problem, draws=20, checkpoint=folder / "chains", **settings)
     resumed = sample(problem, draws=60, checkpoint=folder / "chains", resume=True, **settings)

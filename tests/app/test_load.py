@@ -96,7 +96,7 @@ def test_the_flux_of_each_draw_balances_the_source(results, monkeypatch):
     with pytest.raises(InputError, match=r"boundary group .* found 'lft'"):
         posterior.flux("lft")
     field = invlift.build_problem(invlift.read_problem(results.parent / "problem.toml"))
-    options = {"kernel": "pcn", "chains": 2, "warmup": 20, "draws": 60, "seed": 5}
+    options = {"method": "pcn", "chains": 2, "warmup": 20, "draws": 60, "seed": 5}
     run = invlift.sample(field, **options, max_field_megabytes=0.01)
     thinned = field.posterior(run).flux("left")
     step = run.chains[0].every["log_conductivity"]
@@ -303,7 +303,7 @@ def test_solutions_of_other_elements_are_not_taken_to_be_linear(element, name, t
     places = np.array([[0.3, 0.4], [0.7, 0.5]])
     parts = {"load": np.ones(basis.N), "held": basis.get_dofs(), "readings": basis.probes(places.T)}
     equation = invlift.linear_equation(invlift.Form(basis, conduction), **parts, name=name)
-    prior = invlift.matern_prior(mesh, correlation_range=1.0, std=0.3, smoothness=1.0)
+    prior = invlift.matern_prior(mesh, range=1.0, std=0.3, smoothness=1.0)
     problem = invlift.inverse_problem(equation, prior, 0.1, np.ones(2))
     posterior = problem.posterior(run_from_prior(problem))
     posterior.write(tmp_path)

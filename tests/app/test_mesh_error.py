@@ -32,7 +32,7 @@ def problem_of(mesh, sigma, *, refine_solution=0, seed=0):
 
     The field is one of the given mesh.
     """
-    prior = invlift.matern_prior(mesh, correlation_range=0.7, std=0.7, smoothness=1.0)
+    prior = invlift.matern_prior(mesh, range=0.7, std=0.7, smoothness=1.0)
     rng = np.random.default_rng(seed)
     field = np.asarray(prior.transform(rng.standard_normal(prior.num_white)))
     observation = invlift.locate(mesh, invlift.sensors_from_arrays(PLACES, np.zeros(30)))

@@ -31,7 +31,7 @@ sys.path.insert(0, {tests!r})
 from structured import box_mesh
 
 mesh = box_mesh(2, 3)
-phi = invlift.matern_prior(mesh, correlation_range=0.8, std=0.5, smoothness=1.0)
+phi = invlift.matern_prior(mesh, range=0.8, std=0.5, smoothness=1.0)
 source = invlift.independent_prior(mesh, std=0.3)
 rows = np.random.default_rng(1).standard_normal((3, mesh.num_nodes)) / mesh.num_nodes
 
@@ -99,7 +99,7 @@ sensors = invlift.read_sensors({table!r}, 2)
 forward = invlift.assemble_poisson(
     mesh, invlift.locate(mesh, sensors), source=1.0, dirichlet={{"boundary": 0.0}}
 )
-prior = invlift.matern_prior(mesh, correlation_range=0.8, std=0.5, smoothness=1.0)
+prior = invlift.matern_prior(mesh, range=0.8, std=0.5, smoothness=1.0)
 problem = invlift.inverse_problem(
     forward, {{"phi": prior}}, invlift.known_noise(0.01), sensors.values
 )
@@ -142,7 +142,7 @@ def test_hierarchical_priors_keep_apart_what_is_unknown_of_them():
     mesh = box_mesh(2, 2)
     options = {"std": 0.5, "smoothness": 1.0}
     unknown = lognormal(median=0.7, factor=1.5)
-    prior = invlift.hierarchical_matern_prior(mesh, correlation_range=unknown, **options)
+    prior = invlift.hierarchical_matern_prior(mesh, range=unknown, **options)
     problem = two_fields(prior, prior)
     posterior = problem.posterior(run_from_prior(problem))
     assert {"first_prior_range", "second_prior_range"} <= set(posterior.summary().index)
@@ -153,7 +153,7 @@ def test_hierarchical_priors_keep_apart_what_is_unknown_of_them():
 
 
 def test_a_field_on_another_mesh_stays_a_vector():
-    options = {"correlation_range": 0.8, "std": 0.5, "smoothness": 1.0}
+    options = {"range": 0.8, "std": 0.5, "smoothness": 1.0}
     first, second = (invlift.matern_prior(box_mesh(2, n), **options) for n in (2, 3))
     problem = two_fields(first, second)
     posterior = problem.posterior(run_from_prior(problem))
@@ -164,7 +164,7 @@ def test_a_field_on_another_mesh_stays_a_vector():
 
 
 def test_the_mesh_is_no_part_of_programs():
-    options = {"correlation_range": 0.8, "std": 0.5, "smoothness": 1.0}
+    options = {"range": 0.8, "std": 0.5, "smoothness": 1.0}
     prior = invlift.matern_prior(box_mesh(2, 2), **options)
     other = invlift.matern_prior(box_mesh(2, 2), **options)
     assert prior.mesh is not other.mesh

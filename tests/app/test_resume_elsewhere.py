@@ -28,7 +28,7 @@ def build(slope=1.5):
 
 def run(folder=None, problem=None, draws=40, **options):
     problem = problem or build()
-    settings = {"kernel": "hmc", "chains": 2, "warmup": 20, "seed": 4, "checkpoint": folder}
+    settings = {"method": "hmc", "chains": 2, "warmup": 20, "seed": 4, "checkpoint": folder}
     return sample(problem, draws=draws, **settings | options)
 
 
@@ -61,7 +61,7 @@ def test_another_scale_found_on_resume_does_not_change_the_run(copied, monkeypat
     with pytest.raises(
         InputError, match=r"of other options; resume with .* options of the sampler"
     ):
-        run(copied, kernel=HMC(target_acceptance=0.9), resume=True)
+        run(copied, method=HMC(target_acceptance=0.9), resume=True)
 
 
 def test_a_record_without_the_choices_of_its_run_is_refused(copied):

@@ -53,9 +53,7 @@ def problem_of(mesh, num):
     )
     truth = np.concatenate([np.zeros(mesh.num_nodes), np.full(size, 0.05)])
     noise = 2e-3 * np.random.default_rng(0).standard_normal(num)
-    prior = invlift.matern_prior(
-        mesh, correlation_range=0.6, std=1.0, smoothness=2.0, boundary="robin"
-    )
+    prior = invlift.matern_prior(mesh, range=0.6, std=1.0, smoothness=2.0, boundary="robin")
     scale = invlift.gaussian_noise(invlift.lognormal(median=2e-3, factor=3.0))
     return invlift.inverse_problem(model, prior, scale, np.asarray(model(truth)) + noise)
 

@@ -55,7 +55,7 @@ def simulated(mesh: invlift.Mesh, num_sensors: int, boundary: str):
     centres = mesh.points[mesh.cells[rng.choice(mesh.num_cells, num_sensors, replace=False)]]
     sensors = invlift.sensors_from_arrays(centres.mean(axis=1), np.zeros(num_sensors))
     prior = invlift.matern_prior(
-        mesh, correlation_range=mesh.diameter / 5, std=1.0, smoothness=1.0 if mesh.dim == 2 else 0.5
+        mesh, range=mesh.diameter / 5, std=1.0, smoothness=1.0 if mesh.dim == 2 else 0.5
     )
     forward = invlift.assemble_poisson(
         mesh,

@@ -73,9 +73,7 @@ def main():
     more = len(body.patterns["grid"])
     invlift.enable_x64()
     mesh, rng = invlift.read_mesh(MESHES / f"{settings.body}.msh"), np.random.default_rng(0)
-    prior = invlift.matern_prior(
-        mesh, correlation_range=body.correlation_range, std=1.0, smoothness=2.0
-    )
+    prior = invlift.matern_prior(mesh, range=body.correlation_range, std=1.0, smoothness=2.0)
     areas = mesh.mean_over(None, "node").toarray()[0]
 
     def posterior_of(places, truth, seed):

@@ -28,7 +28,7 @@ def parts(num_rings: int, points: np.ndarray):
     forward = invlift.assemble_poisson(
         mesh, invlift.locate(mesh, sensors), source=100.0, dirichlet={"rim": 0.0}
     )
-    return forward, invlift.matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=2.0)
+    return forward, invlift.matern_prior(mesh, range=1.0, std=1.0, smoothness=2.0)
 
 
 def example(noise: float, num_rings: int = 12):

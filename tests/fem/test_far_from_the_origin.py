@@ -18,7 +18,7 @@ def problem_at(corner):
     sensors = invlift.sensors_from_arrays(317.3 * PLACES + corner, values)
     observation = invlift.locate(mesh, sensors)
     forward = invlift.assemble_poisson(mesh, observation, source=1.0, dirichlet={"boundary": 0.0})
-    prior = invlift.matern_prior(mesh, correlation_range=100.0, std=0.5, smoothness=1.0)
+    prior = invlift.matern_prior(mesh, range=100.0, std=0.5, smoothness=1.0)
     noise = invlift.known_noise(20.0)
     return invlift.inverse_problem(forward, prior, noise, sensors.values)
 

@@ -151,7 +151,7 @@ def test_the_estimate_is_within_a_factor_2(dim, num, load, times, kind):
 def test_a_posterior_has_the_given_mesh():
     mesh = box_mesh(2, 4)
     model = model_of(mesh, CONDITIONS["smooth"], num=5, refine_solution=1)
-    prior = invlift.matern_prior(mesh, correlation_range=0.5, std=0.5, smoothness=1.0)
+    prior = invlift.matern_prior(mesh, range=0.5, std=0.5, smoothness=1.0)
     values = np.asarray(readings(model, np.zeros(mesh.num_nodes)))
     problem = invlift.inverse_problem(model, prior, 0.05, values)
     run = invlift.sample(problem, chains=2, warmup=20, draws=20)

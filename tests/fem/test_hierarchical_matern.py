@@ -34,13 +34,11 @@ transform = Program(lambda prior, white: prior.transform(white), "none")
 parameters = Program(lambda prior, white: prior.parameters(white), "none")
 
 
-def make(dim, smoothness, boundary="neumann", *, correlation_range=RANGE, std=STD, num=None):
+def make(dim, smoothness, boundary="neumann", *, range=RANGE, std=STD, num=None):
     mesh = box_mesh(dim, num or {2: 3, 3: 1}[dim])
     settings = {"smoothness": smoothness, "boundary": boundary}
     mean = np.linspace(-1.0, 1.0, mesh.num_nodes)
-    return hierarchical_matern_prior(
-        mesh, correlation_range=correlation_range, std=std, mean=mean, **settings
-    )
+    return hierarchical_matern_prior(mesh, range=range, std=std, mean=mean, **settings)
 
 
 def known(dim, smoothness, boundary, correlation_range, std):
@@ -48,7 +46,7 @@ def known(dim, smoothness, boundary, correlation_range, std):
     mesh = box_mesh(dim, {2: 3, 3: 1}[dim])
     return matern_prior(
         mesh,
-        correlation_range=correlation_range,
+        range=correlation_range,
         std=std,
         smoothness=smoothness,
         mean=np.linspace(-1.0, 1.0, mesh.num_nodes),
@@ -126,7 +124,7 @@ class Case(NamedTuple):
 @pytest.fixture(scope="module", params=[*list(CASES)[:-1], *SLOW])
 def case(request):
     dim, smoothness, boundary, correlation_range, std = CASES[request.param]
-    prior = make(dim, smoothness, boundary, correlation_range=correlation_range, std=std)
+    prior = make(dim, smoothness, boundary, range=correlation_range, std=std)
     rng = np.random.default_rng(1)
     white = rng.standard_normal(prior.num_white)
     directions = rng.standard_normal((prior.num_white, 3))
@@ -185,7 +183,7 @@ def test_order_one():
     ],
 )
 def test_pointwise_std_is_that_of_draws(length, std):
-    prior = make(2, 1.0, num=2, correlation_range=length, std=std)
+    prior = make(2, 1.0, num=2, range=length, std=std)
     rng = np.random.default_rng(5)
     whites = np.stack([prior.sample(rng) for _ in range(8000)])
     fields = all_of(prior, whites)
@@ -215,7 +213,7 @@ def test_parameters_are_lognormal(rng_key):
     np.testing.assert_allclose(
         prior.parameters(white.at[0].set(1.0))["prior_range"], 0.7 * 1.6487212707
     )
-    only = make(2, 1.0, correlation_range=0.7)
+    only = make(2, 1.0, range=0.7)
     assert list(only.parameters(white[1:])) == ["prior_std"]
 
 
@@ -229,7 +227,7 @@ FAMILIES = {
 @pytest.mark.parametrize("name", FAMILIES)
 def test_draws_and_density_of_range_and_std_are_those_of_their_distribution(name):
     given, expected = FAMILIES[name]
-    prior = make(2, 1.0, num=2, correlation_range=given, std=given)
+    prior = make(2, 1.0, num=2, range=given, std=given)
     rng = np.random.default_rng(6)
     whites = np.stack([prior.sample(rng) for _ in range(2000)])
     draws = jax.jit(jax.vmap(prior.parameters))(whites)
@@ -257,12 +255,12 @@ def test_draws_and_density_of_range_and_std_are_those_of_their_distribution(name
 
 
 def test_without_a_mean_square_the_median_stands_for_all():
-    both = make(2, 1.0, num=2, correlation_range=half_cauchy(0.7), std=half_cauchy(1.3))
+    both = make(2, 1.0, num=2, range=half_cauchy(0.7), std=half_cauchy(1.3))
     medians = both.given(jnp.zeros(2)).pointwise_std()
     np.testing.assert_allclose(both.pointwise_std(), medians, rtol=1e-9)
     # negative control: inverse gamma distributions with and without a mean square
     finite, infinite = (
-        make(2, 1.0, num=2, correlation_range=0.7, std=dist.InverseGamma(a, 1.0)) for a in (3, 1.5)
+        make(2, 1.0, num=2, range=0.7, std=dist.InverseGamma(a, 1.0)) for a in (3, 1.5)
     )
     square = float(finite.given(jnp.zeros(1)).tau * finite.pointwise_std()[0]) ** 2
     square /= float(infinite.given(jnp.zeros(1)).tau * infinite.pointwise_std()[0]) ** 2
@@ -271,7 +269,7 @@ def test_without_a_mean_square_the_median_stands_for_all():
 
 
 def test_a_known_parameter_may_be_an_array_without_axes():
-    (found,) = make(2, 1.0, num=2, correlation_range=RANGE, std=jnp.asarray(0.5)).nominal
+    (found,) = make(2, 1.0, num=2, range=RANGE, std=jnp.asarray(0.5)).nominal
     assert type(found.std) is float
     assert found.std == 0.5
 
@@ -282,21 +280,21 @@ def test_a_known_parameter_may_be_an_array_without_axes():
 @pytest.mark.parametrize(
     ("match", "changes"),
     [
-        (r"^prior range: .*found a median of 2[0-9.]+", {"correlation_range": lognormal(3, 1)}),
+        (r"^prior range: .*found a median of 2[0-9.]+", {"range": lognormal(3, 1)}),
         (r"^prior std: .*found a median of 1[0-9.]+", {"std": lognormal(5.0, 1.0)}),
         (r"^prior std: .*found -1\.0", {"std": -1.0}),
         (r"^prior std: .*at most 2, found 2\.5; ", {"std": lognormal(0.0, 2.5)}),
-        (r"^prior range: .*positive number, found Normal", {"correlation_range": normal(1, 1)}),
+        (r"^prior range: .*positive number, found Normal", {"range": normal(1, 1)}),
         (r"^prior std: .*of a positive number", {"std": half_normal(np.ones(2))}),
         (r"^prior std: .*continuous distribution.*Poisson", {"std": dist.Poisson(1.0)}),
-        (r"^prior range and std: .*distribution", {"correlation_range": 0.7, "std": 1.0}),
+        (r"^prior range and std: .*distribution", {"range": 0.7, "std": 1.0}),
         (r"^prior smoothness: ", {"smoothness": 0.5}),
         (r"^prior mean: expected one number or 9", {"mean": np.zeros(5)}),
         (r"^prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),
     ],
 )
 def test_bad_input_is_named(match, changes):
-    settings = {"correlation_range": RANGE, "std": STD, "smoothness": 1.0} | changes
+    settings = {"range": RANGE, "std": STD, "smoothness": 1.0} | changes
     with pytest.raises(InputError, match=match) as caught:
         hierarchical_matern_prior(box_mesh(2, 2), **settings)
     assert "\n" not in str(caught.value)

@@ -12,7 +12,7 @@ from invlift.fem.fields.inclusions import inclusion_prior
 from invlift.fem.fields.matern import matern_prior
 from invlift.unknowns.distributions import lognormal
 
-FIELD = {"correlation_range": 0.5, "smoothness": 2.0}
+FIELD = {"range": 0.5, "smoothness": 2.0}
 SETTINGS = {"background": 2.0, "inclusion": 30.0, "share": 0.2, "width": 0.3, **FIELD}
 
 
@@ -135,7 +135,7 @@ def test_what_is_unknown_has_a_name(mesh):
         ("prior width: ", {"width": 0.0}),
         ("prior background: expected a positive number, found -1", {"background": -1.0}),
         ("prior inclusion: ", {"inclusion": lognormal(median=2.0, factor=50.0)}),
-        ("prior range: ", {"correlation_range": 99.0}),
+        ("prior range: ", {"range": 99.0}),
     ],
 )
 def test_bad_input_is_named(mesh, match, changes):

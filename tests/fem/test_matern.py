@@ -64,7 +64,7 @@ def dense_covariance(mesh, smoothness, alpha, boundary="neumann"):
 
 
 def make(mesh, smoothness, **settings):
-    return matern_prior(mesh, correlation_range=RANGE, std=STD, smoothness=smoothness, **settings)
+    return matern_prior(mesh, range=RANGE, std=STD, smoothness=smoothness, **settings)
 
 
 CASES = [  # dim, smoothness, order, boundary
@@ -163,7 +163,7 @@ def realised(dim, num, size, smoothness, *, tweak=lambda prior: prior):
     The range is 1.  Returns also the distances at which the correlations are taken.
     """
     mesh = box_mesh(dim, num, size)
-    prior = tweak(matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=smoothness))
+    prior = tweak(matern_prior(mesh, range=1.0, std=1.0, smoothness=smoothness))
     middle = np.argmin(np.linalg.norm(mesh.points - size / 2, axis=1))
     offset = mesh.points - mesh.points[middle]
     on_axis = np.flatnonzero(
@@ -226,9 +226,7 @@ def test_robin_boundary_evens_out_the_variance():
     edge = np.argmin(np.linalg.norm(mesh.points - [0.0, 2.0], axis=1))
     ratios = {}
     for boundary in ("neumann", "robin"):
-        prior = matern_prior(
-            mesh, correlation_range=1.0, std=1.0, smoothness=1.0, boundary=boundary
-        )
+        prior = matern_prior(mesh, range=1.0, std=1.0, smoothness=1.0, boundary=boundary)
         deviation = prior.pointwise_std()
         ratios[boundary] = (deviation[edge] / deviation[middle]) ** 2
     assert 1.9 < ratios["neumann"] < 2.1
@@ -258,11 +256,11 @@ def test_smoothness_that_has_no_integer_order_is_refused(smoothness, dim, choice
 @pytest.mark.parametrize(
     ("match", "changes"),
     [
-        (r"prior range: .*positive number.*found 0", {"correlation_range": 0.0}),
+        (r"prior range: .*positive number.*found 0", {"range": 0.0}),
         (r"prior std: .*found inf", {"std": math.inf}),
         (r"prior std: .*found True", {"std": True}),
         (r"prior std: .*found array", {"std": np.ones(1)}),
-        (r"prior range: .*found '1'", {"correlation_range": "1"}),
+        (r"prior range: .*found '1'", {"range": "1"}),
         (r"prior smoothness: .*found None", {"smoothness": None}),
         (r"prior mean: expected one number or 9.*function", {"mean": lambda place: 1.0}),
         (r"prior mean: .*finite", {"mean": math.nan}),
@@ -271,14 +269,14 @@ def test_smoothness_that_has_no_integer_order_is_refused(smoothness, dim, choice
     ],
 )
 def test_bad_input_is_named(match, changes):
-    settings = {"correlation_range": 1.0, "std": 1.0, "smoothness": 1.0} | changes
+    settings = {"range": 1.0, "std": 1.0, "smoothness": 1.0} | changes
     with pytest.raises(InputError, match=match):
         matern_prior(box_mesh(2, 2), **settings)
 
 
 @pytest.mark.parametrize("as_given", [jnp.asarray, np.array, np.float32])
 def test_numbers_may_be_arrays_without_axes(as_given):
-    settings = {"correlation_range": 1.0, "std": 0.5, "smoothness": 1.0, "mean": 2.0}
+    settings = {"range": 1.0, "std": 0.5, "smoothness": 1.0, "mean": 2.0}
     given = {name: as_given(value) for name, value in settings.items()}
     found, expected = (matern_prior(box_mesh(2, 2), **own) for own in (given, settings))
     assert found.nominal == expected.nominal

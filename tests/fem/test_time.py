@@ -209,7 +209,7 @@ def test_a_storage_that_is_a_field_is_one_more_field():
     mesh, rng = box_mesh(2, 5), np.random.default_rng(0)
     phi, stored = rng.standard_normal((2, mesh.num_nodes)) * [[0.7], [0.5]]
     places, conditions = places_in(2), all_that_changes(2)
-    prior = matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=1.0)
+    prior = matern_prior(mesh, range=1.0, std=1.0, smoothness=1.0)
     model = assemble_poisson(mesh, observed(mesh, places), storage=prior, **conditions)
     assert model.on_mesh.further == {"log_storage": prior}
     both = np.concatenate([phi, stored])
@@ -223,7 +223,7 @@ def test_a_storage_that_is_a_field_is_one_more_field():
     np.testing.assert_allclose(jacobian @ along, (ends[0] - ends[1]) / 2e-4, rtol=1e-5, atol=1e-7)
     problem = inverse_problem(model, prior, known_noise(0.1), exact)
     assert [name for name, _ in problem.prior.shapes] == ["log_conductivity", "log_storage"]
-    other = matern_prior(box_mesh(2, 4), correlation_range=1.0, std=1.0, smoothness=1.0)
+    other = matern_prior(box_mesh(2, 4), range=1.0, std=1.0, smoothness=1.0)
     with pytest.raises(InputError, match="storage: expected a prior of a field on this mesh"):
         assemble_poisson(mesh, observed(mesh, places), storage=other, **conditions)
 

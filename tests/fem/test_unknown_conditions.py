@@ -148,14 +148,12 @@ def test_the_problem_has_the_unknowns_of_its_model():
         mesh, observation(mesh, kinds=("point",)), source=1.0,
         dirichlet={"left": SOME}, robin={"top": (POSITIVE, 0.0)},
     )  # fmt: skip
-    prior = invlift.matern_prior(mesh, correlation_range=0.8, std=0.5, smoothness=1.0)
+    prior = invlift.matern_prior(mesh, range=0.8, std=0.5, smoothness=1.0)
     problem = inverse_problem(model, prior, known_noise(0.1), np.ones(1))
     names = ["log_conductivity", "dirichlet_left", "robin_top_coefficient"]
     assert [name for name, _ in problem.prior.shapes] == names
     assert not problem.prior.is_affine
-    unknown = invlift.hierarchical_matern_prior(
-        mesh, correlation_range=POSITIVE, std=0.5, smoothness=1.0
-    )
+    unknown = invlift.hierarchical_matern_prior(mesh, range=POSITIVE, std=0.5, smoothness=1.0)
     problem = inverse_problem(model, unknown, known_noise(0.1), np.ones(1))
     kept = {*names, "prior_range", "predicted", "noise_score"}  # as without further unknowns
     assert set(problem.shapes_of_draws()) == kept
@@ -272,7 +270,7 @@ def test_a_posterior_has_the_known_value_in_all_of_the_part(posterior_of, tmp_pa
     mesh = box_mesh(2, 4)
     seen = locate(mesh, sensors_from_arrays(PLACES, np.zeros(2)))
     conditions = {"source": 1.0, "dirichlet": {"left": 0.0}}
-    prior = matern_prior(mesh, correlation_range=1.0, std=0.5, smoothness=1.0)
+    prior = matern_prior(mesh, range=1.0, std=0.5, smoothness=1.0)
     model = assemble_poisson(mesh, seen, **conditions, known={"high": 5.0})
     posterior = posterior_of(model, prior)
     posterior.write(tmp_path)
@@ -295,7 +293,7 @@ def test_a_posterior_has_the_known_value_in_all_of_the_part(posterior_of, tmp_pa
 @pytest.mark.slow
 def test_of_two_fields_one_is_known_in_part(posterior_of):
     mesh = box_mesh(2, 4)
-    prior = matern_prior(mesh, correlation_range=1.0, std=0.5, smoothness=1.0)
+    prior = matern_prior(mesh, range=1.0, std=0.5, smoothness=1.0)
     basis = cell_basis(mesh)
     forms = [
         Form(basis, conduction, known=known_conductivity(mesh, {"high": 5.0})),

@@ -70,7 +70,7 @@ def test_priors_among_the_unknowns_are_shown_by_their_size():
 
 
 def of_a_field():
-    prior = matern_prior(box_mesh(2, 2), correlation_range=2.0, std=1.0, smoothness=1.0)
+    prior = matern_prior(box_mesh(2, 2), range=2.0, std=1.0, smoothness=1.0)
     return inverse_problem(lambda phi: phi[:3], {"phi": prior}, known_noise(0.1), np.zeros(3))
 
 

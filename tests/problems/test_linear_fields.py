@@ -38,7 +38,7 @@ def cores():
     model = invlift.assemble_poisson(
         mesh, invlift.locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0}
     )
-    prior = invlift.matern_prior(mesh, correlation_range=0.6, std=0.8, smoothness=1.0, mean=0.2)
+    prior = invlift.matern_prior(mesh, range=0.6, std=0.8, smoothness=1.0, mean=0.2)
     problem = inverse_problem(model, prior, known_noise(SIGMA), sensors.values)
     root = np.asarray(prior.sqrt(jnp.eye(prior.num_white)))
     rows = mesh.values_at(places, "node").toarray()
@@ -69,7 +69,7 @@ def in_doubt():
         mesh, observation, source=normal(2.0, 1.0),
         dirichlet={"left": normal(1.0, 0.3), "right": invlift.random_field(0.5, 0.4, 1.0)},
     )  # fmt: skip
-    prior = invlift.matern_prior(mesh, correlation_range=1.0, std=1e-9, smoothness=1.0)
+    prior = invlift.matern_prior(mesh, range=1.0, std=1e-9, smoothness=1.0)
     problem = inverse_problem(model, prior, known_noise(SIGMA), sensors.values)
     return problem, sensors.values
 
@@ -110,7 +110,7 @@ def renumbered(mesh):
 
 
 def on(mesh, **settings):
-    return invlift.matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=1.0, **settings)
+    return invlift.matern_prior(mesh, range=1.0, std=1.0, smoothness=1.0, **settings)
 
 
 @pytest.mark.parametrize("is_own_equation", [False, True])

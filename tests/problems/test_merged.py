@@ -88,7 +88,7 @@ MODELS = {
 
 
 def _problem(noise):
-    prior = invlift.matern_prior(MESH, correlation_range=1.0, std=1.0, smoothness=2.0)
+    prior = invlift.matern_prior(MESH, range=1.0, std=1.0, smoothness=2.0)
     observed = 2.0 + 0.3 * np.random.default_rng(1).standard_normal(AT.size)
     return invlift.inverse_problem(_poisson(), prior, noise, observed)
 

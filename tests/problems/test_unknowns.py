@@ -65,7 +65,7 @@ def test_chains_start_at_unknowns_by_name():
         chosen_starts(problem(), {"start": [1.0, 2.0]}, 2)
     with_field = inverse_problem(
         lambda phi: phi[:3],
-        {"phi": matern_prior(box_mesh(2, 2), correlation_range=2.0, std=1.0, smoothness=1.0)},
+        {"phi": matern_prior(box_mesh(2, 2), range=2.0, std=1.0, smoothness=1.0)},
         known_noise(0.1),
         np.zeros(3),
     )
@@ -112,7 +112,7 @@ def test_posterior_is_another_without_the_density_of_the_coordinate(monkeypatch)
 @pytest.mark.parametrize("kernel", ["hmc", "pcn"])
 def test_other_kernels_draw_that_of_quadrature(kernel):
     given = problem(noise=known_noise(0.5))
-    run = sample(given, kernel=kernel, draws=3000 if kernel == "pcn" else 700, **OPTIONS)
+    run = sample(given, method=kernel, draws=3000 if kernel == "pcn" else 700, **OPTIONS)
     assert_means(given, run, exact())
 
 
@@ -151,7 +151,7 @@ def test_simulated_unknowns_are_the_priors():
 
 def test_a_field_and_a_series_are_unknowns_among_others(tmp_path):
     """With axes and units that are those of the draws."""
-    prior = matern_prior(box_mesh(2, 2), correlation_range=0.8, std=0.5, smoothness=1.0)
+    prior = matern_prior(box_mesh(2, 2), range=0.8, std=0.5, smoothness=1.0)
     size = prior.num_white
     rows = np.random.default_rng(1).standard_normal((6, size)) / size
 

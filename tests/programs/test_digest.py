@@ -202,7 +202,7 @@ def test_state_of_the_library_does_not_matter(monkeypatch):
 
     points, cells = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([[0, 1, 2]])
     mesh = mesh_from_arrays(points, cells)
-    prior = matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=1.0)
+    prior = matern_prior(mesh, range=1.0, std=1.0, smoothness=1.0)
     before = digest(prior)
     monkeypatch.setattr(Program, "num_begun", Program.num_begun + 7)
     assert digest(prior) == before

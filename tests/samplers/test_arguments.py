@@ -44,9 +44,9 @@ def test_a_time_that_is_over_before_the_first_draw_is_told(problem, caplog, monk
 
     monkeypatch.setattr(workers, "run_segment", wait)
     monkeypatch.setattr(workers.Threads, "patience", 0.0)
-    run = sample(problem, chains=2, warmup=10, draws=20, max_seconds=1e-3)
+    run = sample(problem, chains=2, warmup=10, draws=20, budget=1e-3)
     assert run.chains == []
-    assert "max_seconds = 0.001 was over before all chains had a draw" in caplog.text
+    assert "budget = 0.001 s was over before all chains had a draw" in caplog.text
 
 
 def test_other_files_among_the_pieces_of_chains_are_let_be(problem, tmp_path):

@@ -32,7 +32,7 @@ def calibrate(*factors):
     """
     prior = hierarchical_matern_prior(
         box_mesh(2, 2),
-        correlation_range=lognormal(math.log(0.8), 0.5),
+        range=lognormal(math.log(0.8), 0.5),
         std=lognormal(math.log(1.2), 0.5),
         smoothness=1.0,
     )

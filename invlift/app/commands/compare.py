@@ -47,7 +47,6 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-comparison")
     directory, settings = spec.output.dir, {name: getattr(spec.sampler, name) for name in names}
-    settings["seconds"] = seconds
     files = directory / "comparison.csv", directory / "comparison.png"
     for file in files:
         if file.exists() and not parsed.resume:
@@ -56,14 +55,14 @@ def execute(parsed, console: Console, errors: Console) -> int:
             remedy = "choose another with --out, or go on with a comparison by --resume"
             raise InputError(f"{directory}", expected, found, remedy)
     problem = interruptible(build, spec)
-    identity = identity_of(problem, settings)
+    identity = identity_of(problem, settings | {"seconds": seconds})
     rows = read_comparison(directory, identity) if parsed.resume else []
     rows = [row for row in rows if row.note != INTERRUPTED]
     left = [name for name in methods if name not in {row.method for row in rows}]
     directory.mkdir(parents=True, exist_ok=True)
     say(console, headline(problem))
     with interrupts_raise(), comparison_display(errors, left) as on_progress:
-        for row in compare(problem, left, **settings, on_progress=on_progress):
+        for row in compare(problem, left, budget=seconds, **settings, on_progress=on_progress):
             rows.append(row)
             # After each, so that a comparison cut short has what was done until then.
             write_comparison(directory, rows, identity)

@@ -103,7 +103,7 @@ def _sampled(
             kernel,
             **{name: getattr(settings, name) for name in ("chains", "warmup", "draws", "seed")},
             starts=starts,
-            max_seconds=settings.budget and max(settings.budget - spent, SHORTEST),
+            budget=settings.budget and max(settings.budget - spent, SHORTEST),
             max_field_megabytes=spec.output.max_field_megabytes,
             executor=executor,
             checkpoint=spec.output.dir / "chains",

@@ -26,6 +26,7 @@ from invlift.app.runs.starts import Starts, chosen_starts
 from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.files.tables import table_of_dataclass
+from invlift.keywords import earlier_names
 from invlift.lift.targets.manifold import ManifoldTarget
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.posterior import Quantity
@@ -62,16 +63,17 @@ MANY_DRAWS, NUM_STATISTICS = 100_000, 10
 logger = logging.getLogger(__name__)
 
 
+@earlier_names(kernel="method", max_seconds="budget")
 def sample(
     problem: InverseProblem | ConstrainedTarget,
-    kernel: str | Kernel = "chmc",
+    method: str | Kernel = "chmc",
     *,
     chains: int = 4,
     warmup: int = 200,
     draws: int | Literal["converged"] = 1000,
     seed: int = 0,
     starts: Literal["prior", "laplace"] | np.ndarray | Mapping[str, np.ndarray] = "prior",
-    max_seconds: float | None = None,
+    budget: float | None = None,
     max_field_megabytes: float = 200.0,
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
@@ -85,7 +87,7 @@ def sample(
     problem : InverseProblem or Target
         With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
         :class:`~invlift.problems.manifolds.given_manifold.ManifoldProblem`, or one of your own.
-    kernel : str or Kernel
+    method : str or Kernel
         A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
         ``ConstrainedHMC(retraction="newton")`` say.  By default constrained HMC on the lifted
         manifold over about a quarter period (Au, Graham & Thiery 2023, Algorithm 3, with the
@@ -105,8 +107,8 @@ def sample(
         with exact readings they are moved to where these are reproduced.  For a target positions,
         which need be on its manifold only roughly; without them random ones.  Of unknowns by name
         arrays by name, (chains, ...) each, in their own units.
-    max_seconds : float, optional
-        Time after which all chains end, whatever they have.
+    budget : float, optional
+        Time after which all chains end, whatever they have, s.
     max_field_megabytes : float
         Memory for the stored draws of log-conductivity and solution on a mesh, and of unknowns and
         paths of more than 1,000 entries, of all chains together, MB, an equal part for each.  Where
@@ -143,11 +145,11 @@ def sample(
     """
     _check_is_target(problem)
     require_float64()
-    kernel = find_kernel(kernel)
+    kernel = find_kernel(method)
     is_open = draws == UNTIL_CONVERGED
     first = FIRST_GOAL if is_open else draws
     check_sampler(kernel, chains=chains, warmup=warmup, draws=draws, seed=seed)
-    check_options(SamplerTable, "max_seconds", budget=max_seconds)
+    check_options(SamplerTable, budget=budget)
     check_options(OutputTable, max_field_megabytes=max_field_megabytes)
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
@@ -190,14 +192,14 @@ def sample(
             seed,
             executor=executor,
             store=store,
-            max_seconds=max_seconds,
+            max_seconds=budget,
             next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
             on_progress=on_progress,
         )
-    if not run.chains and max_seconds is not None:
+    if not run.chains and budget is not None:
         kept = "" if checkpoint is None else "; what there is of them is kept, resume=True goes on"
         logger.warning(
-            f"max_seconds = {max_seconds:g} was over before all chains had a draw: the run has no "
+            f"budget = {budget:g} s was over before all chains had a draw: the run has no "
             f"chains{kept}"
         )
     return replace(run, problem=digest(problem))
@@ -345,5 +347,5 @@ def find_kernel(kernel: str | Kernel) -> Kernel:
             check_options(table_of_dataclass(type(kernel)), **vars(kernel))
         return kernel
     if kernel not in KERNELS:
-        raise InputError("kernel", f"one of {', '.join(KERNELS)}", f"{kernel!r}", "choose one")
+        raise InputError("method", f"one of {', '.join(KERNELS)}", f"{kernel!r}", "choose one")
     return KERNELS[kernel]()

@@ -32,6 +32,7 @@ from invlift.chains import Chain
 from invlift.errors import InputError, first_line, printable
 from invlift.files.atomic import only_writer
 from invlift.files.tables import Table, integer
+from invlift.keywords import earlier_names
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.output.files import write_json
 from invlift.posterior.statistics.calibration import (
@@ -75,9 +76,10 @@ def _describe(target, where):
     return target.describe(where)[0]
 
 
+@earlier_names(kernel="method")
 def calibrate(
     problem: InverseProblem,
-    kernel: str | Kernel = "chmc",
+    method: str | Kernel = "chmc",
     *,
     simulations: int,
     draws: int = 63,
@@ -100,7 +102,7 @@ def calibrate(
     ----------
     problem : InverseProblem
         Its data are not looked at.
-    kernel, warmup, starts
+    method, warmup, starts
         See :func:`~invlift.app.runs.sampling.sample`.
     simulations : int
         Their number M.
@@ -133,7 +135,7 @@ def calibrate(
     """
     problem = with_readings(problem, "problem", "calibrate")
     require_float64(observed=problem.observed)
-    kernel = find_kernel(kernel)
+    kernel = find_kernel(method)
     check_options(CalibrationTable, simulations=simulations, draws=draws)
     check_sampler(kernel, warmup=warmup, seed=seed, starts=starts)
     if directory is None and resume:

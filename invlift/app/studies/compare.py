@@ -14,6 +14,7 @@ from invlift.app.runs.sampling import find_kernel, target_of
 from invlift.app.runs.scalars import Scalars, names_of_fields
 from invlift.app.runs.starts import chosen_starts
 from invlift.errors import InputError
+from invlift.keywords import earlier_names
 from invlift.posterior.statistics.comparison import Efficiency, efficiency
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
@@ -33,11 +34,12 @@ INTERRUPTED = "stopped before its time was over"
 MAX_DRAWS = 1_000_000
 
 
+@earlier_names(seconds="budget")
 def compare(
     problem: AnyProblem,
     methods: Iterable[str] | Mapping[str, str | Kernel],
     *,
-    seconds: float = 60.0,
+    budget: float = 60.0,
     chains: int = 4,
     warmup: int = 200,
     seed: int = 0,
@@ -54,8 +56,8 @@ def compare(
     methods : names, or mapping of str to name or Kernel
         A mapping says what each is called, ``{"hmc, dense": HMC(metric="dense")}`` for example.
         For a NumPyro model also "numpyro-nuts": NUTS in the coordinates of NumPyro's samplers.
-    seconds : float
-        Time of each chain.
+    budget : float
+        Time of each chain, s.
     chains, warmup, seed : int
         See :func:`~invlift.app.runs.sampling.sample`.
     on_progress : callable
@@ -76,9 +78,9 @@ def compare(
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
     samplers = {name: _sampler(problem, method) for name, method in named.items()}
     check_options(SamplerTable, chains=chains, warmup=warmup, seed=seed)
-    check_options(SamplerTable, "seconds", budget=seconds)
+    check_options(SamplerTable, budget=budget)
     require_float64()
-    rows = partial(_rows, problem, samplers, seconds, chains, warmup, seed)
+    rows = partial(_rows, problem, samplers, budget, chains, warmup, seed)
     return rows(on_progress) if on_progress else _shown(rows, list(samplers))
 
 

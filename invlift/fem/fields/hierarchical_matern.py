@@ -40,6 +40,7 @@ from invlift.fem.fields.matern import (
     unscaled_root,
 )
 from invlift.fem.mesh.mesh import Mesh
+from invlift.keywords import earlier_names
 from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
@@ -323,20 +324,21 @@ _given = program(HierarchicalMaternPrior.given)
 def some_matern_prior(
     mesh: Mesh,
     *,
-    correlation_range: float | Distribution,
+    range: float | Distribution,
     std: float | Distribution,
     **settings: Any,
 ) -> MaternPrior | HierarchicalMaternPrior:
     """:func:`matern_prior` where range and std are numbers, else the one below."""
-    is_unknown = is_distribution(correlation_range) or is_distribution(std)
+    is_unknown = is_distribution(range) or is_distribution(std)
     build = hierarchical_matern_prior if is_unknown else matern_prior
-    return build(mesh, correlation_range=correlation_range, std=std, **settings)
+    return build(mesh, range=range, std=std, **settings)
 
 
+@earlier_names(correlation_range="range")
 def hierarchical_matern_prior(
     mesh: Mesh,
     *,
-    correlation_range: float | Distribution,
+    range: float | Distribution,
     std: float | Distribution,
     smoothness: float,
     mean: float | np.ndarray = 0.0,
@@ -347,7 +349,7 @@ def hierarchical_matern_prior(
     Parameters
     ----------
     mesh : Mesh
-    correlation_range : float or distribution
+    range : float or distribution
         Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
         it, or its median, is between 1e-6 and 10 times the extent of the mesh. A distribution is
         one of invlift or of NumPyro, of a positive number.
@@ -370,7 +372,7 @@ def hierarchical_matern_prior(
     """
     require_float64(points=mesh.points)
     alpha = matern_alpha(smoothness, mesh.dim)
-    given = {"range": correlation_range, "std": std}
+    given = {"range": range, "std": std}
     given = {name: checked(name, value) for name, value in given.items()}
     unknown = [name for name, value in given.items() if isinstance(value, Distribution)]
     for name, check in (("range", partial(check_range, mesh)), ("std", check_std)):
@@ -383,7 +385,7 @@ def hierarchical_matern_prior(
         raise InputError(
             "prior range and std",
             "a distribution of at least one of them",
-            f"{correlation_range!r} and {std!r}",
+            f"{range!r} and {std!r}",
             "use matern_prior where both are known",
         )
     parts = {n: part if n in unknown else np.float64(part) for n, part in given.items()}

@@ -28,6 +28,7 @@ from invlift.fem.fields.matern import matern_prior
 from invlift.fem.fields.matern_table import built
 from invlift.fem.mesh.mesh import Mesh
 from invlift.files.tables import Table, number, one_of
+from invlift.keywords import earlier_names
 from invlift.programs.pytrees import aside, static
 from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.distributions.tables import DISTRIBUTIONS
@@ -124,12 +125,13 @@ class InclusionPrior(MappedPrior):
         return found.log_mean, found.log_sd
 
 
+@earlier_names(correlation_range="range")
 def inclusion_prior(
     mesh: Mesh,
     *,
     background: float | Distribution,
     inclusion: float | Distribution | Mapping[str, float | Distribution],
-    correlation_range: float,
+    range: float,
     smoothness: float,
     share: float = 0.5,
     width: float = 0.5,
@@ -144,7 +146,7 @@ def inclusion_prior(
     inclusion : float, distribution, or mapping of str to float or distribution
         That of inclusions; or those of two materials, ``resistive`` and ``conductive``, of which
         one conducts less than the background and the other more.
-    correlation_range : float
+    range : float
         About the size of an inclusion, in the mesh's unit of length: the range of the field that is
         compared with a threshold.
     smoothness : float
@@ -180,7 +182,7 @@ def inclusion_prior(
         0.0, {name: -SIDES[name] * threshold for name in names})  # fmt: skip
     field = matern_prior(
         mesh,
-        correlation_range=correlation_range,
+        range=range,
         std=1.0,
         smoothness=smoothness,
         mean=mean,
@@ -205,7 +207,7 @@ def inclusion_prior(
     inner = NamedPrior(parts, shapes, ("",) * len(parts), ((),) * len(parts))
     thresholds = {name: np.float64(each) for name, each in thresholds.items()}
     logs, thresholds, width = jax.device_put((logs, thresholds, np.float64(width)))
-    nominal = (Nominal(correlation_range),)
+    nominal = (Nominal(range),)
     return InclusionPrior(inner, logs, thresholds, width, mesh=mesh, nominal=nominal)
 
 
@@ -253,7 +255,7 @@ class InclusionsTable(PriorTable):
             inclusion=self.inclusion.build()
             if isinstance(self.inclusion, Table)
             else self.inclusion,
-            correlation_range=self.range,
+            range=self.range,
             smoothness=self.smoothness,
             share=self.share,
             width=self.width,

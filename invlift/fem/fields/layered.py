@@ -24,13 +24,14 @@ from invlift.fem.fields.matern_table import MaternKeys
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.mesh.mesh import Mesh
+from invlift.keywords import with_names_of_today
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
 from invlift.unknowns.priors.mapped import MappedPrior
 from invlift.unknowns.priors.named import NamedPrior
 
 #: Arguments of the prior of a layer.
-_SETTINGS = "correlation_range", "std", "smoothness", "mean", "boundary"
+_SETTINGS = "range", "std", "smoothness", "mean", "boundary"
 
 
 class LayeredPrior(MappedPrior):
@@ -129,9 +130,11 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
         own = mesh_from_arrays(mesh.points[nodes], own_cells, name=f"{mesh.name}, {name}")
         mean = settings.get("mean", 0.0)
         mean = mean[nodes] if np.shape(mean) == (mesh.num_nodes,) else mean
+        where = f"prior layer, {name}"
+        settings = with_names_of_today(where, settings, {"correlation_range": "range"})
         if unknown := settings.keys() - {*_SETTINGS}:
             expected, found = f"the arguments {', '.join(_SETTINGS)}", f"{min(unknown)!r}"
-            raise InputError(f"prior layer, {name}", expected, found, "rename it")
+            raise InputError(where, expected, found, "rename it")
         with told_at(partial(_in_layer, name)):
             part = some_matern_prior(own, **{**settings, "mean": mean})
         label = re.sub(r"\W", "_", name)  # as results call what is unknown of it

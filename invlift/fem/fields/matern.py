@@ -23,6 +23,7 @@ from invlift.fem.equations.discretisation import cell_basis, facet_basis, mass_f
 from invlift.fem.fields.base import MAX_STD, MIN_STD, Nominal
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.mesh import Mesh
+from invlift.keywords import earlier_names
 from invlift.programs.compilation import Program, program
 from invlift.programs.derivatives import second_directional
 from invlift.programs.precision import require_float64
@@ -261,10 +262,11 @@ def matern_alpha(smoothness: float, dim: int) -> int:
     return round(alpha)
 
 
+@earlier_names(correlation_range="range")
 def matern_prior(
     mesh: Mesh,
     *,
-    correlation_range: float,
+    range: float,
     std: float,
     smoothness: float,
     mean: float | np.ndarray = 0.0,
@@ -275,7 +277,7 @@ def matern_prior(
     Parameters
     ----------
     mesh : Mesh
-    correlation_range : float
+    range : float
         Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
         kappa = sqrt(8 nu) / range.  Between 1e-6 and 10 times the extent of the mesh.
     std : float
@@ -302,12 +304,12 @@ def matern_prior(
     """
     require_float64(points=mesh.points)
     alpha = matern_alpha(smoothness, mesh.dim)
-    check_range(mesh, correlation_range)
+    check_range(mesh, range)
     check_std(std)
-    correlation_range, std, smoothness = map(float, (correlation_range, std, smoothness))
+    range, std, smoothness = map(float, (range, std, smoothness))
     mean = checked_mean(mesh, mean)
     matrices = assemble(mesh, boundary)
-    kappa = math.sqrt(8 * smoothness) / correlation_range
+    kappa = math.sqrt(8 * smoothness) / range
     log_variance = log_variance_without_tau(smoothness, alpha, mesh.dim, math.log(kappa))
     tau = np.float64(math.exp(log_variance / 2) / std)
     operator = matrices.operator(kappa)[matrices.lower]
@@ -323,7 +325,7 @@ def matern_prior(
         tau=tau,
         alpha=alpha,
         mesh=mesh,
-        nominal=(Nominal(correlation_range, std, boundary),),
+        nominal=(Nominal(range, std, boundary),),
     )
 
 

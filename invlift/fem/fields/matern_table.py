@@ -69,7 +69,7 @@ class MaternKeys(Table):
         if isinstance(mean, str):
             mean = mesh.point_field(mean, where("mean"))
         return {
-            "correlation_range": built(self.range),
+            "range": built(self.range),
             "std": built(std),
             "smoothness": self.smoothness,
             "mean": mean,

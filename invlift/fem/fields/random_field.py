@@ -12,6 +12,7 @@ from pydantic import Field
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.files.tables import number
+from invlift.keywords import earlier_names
 from invlift.unknowns.distributions import Distribution, normal
 from invlift.unknowns.distributions.tables import REAL_DISTRIBUTIONS, NormalTable
 
@@ -72,9 +73,8 @@ class RandomField:
         return self.sd * vectors[:, :num] * np.sqrt(values[:num])
 
 
-def random_field(
-    mean: float | np.ndarray, sd: float, correlation_range: float | None = None
-) -> RandomField:
+@earlier_names(correlation_range="range")
+def random_field(mean: float | np.ndarray, sd: float, range: float | None = None) -> RandomField:
     """Values of a boundary condition that are known up to a smooth random field.
 
     Parameters
@@ -83,7 +83,7 @@ def random_field(
         What is expected, in the unit of the values.
     sd : float
         Standard deviation at each place, in the same unit.
-    correlation_range : float, optional
+    range : float, optional
         Distance at which the correlation of the errors at two places has fallen to about 0.14, in
         the length unit of the mesh.  Without it all are off by the same.
 
@@ -92,7 +92,7 @@ def random_field(
     RandomField
         For ``dirichlet`` of :func:`invlift.assemble_poisson`.
     """
-    return RandomField(mean, sd, correlation_range)
+    return RandomField(mean, sd, range)
 
 
 class BoundaryNormalTable(NormalTable):

@@ -1,0 +1,55 @@
+"""Arguments by the names of earlier versions: accepted for a while, with a note."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+from invlift.errors import InputError
+
+Function = TypeVar("Function", bound=Callable)
+
+
+def with_names_of_today(
+    where: str, given: Mapping[str, Any], earlier: Mapping[str, str], *, depth: int = 2
+) -> dict[str, Any]:
+    """Arguments by the names of today, of some that may have earlier ones.
+
+    Parameters
+    ----------
+    where : str
+        What they are arguments of.
+    given : mapping of str to value
+    earlier : mapping of str to str
+        Names of today by earlier ones, of each of which a ``FutureWarning`` tells.
+    depth : int
+        How many calls up the warning is shown.
+
+    Raises
+    ------
+    InputError
+        If an argument is given by both names.
+    """
+    found = dict(given)
+    for old in earlier.keys() & given.keys():
+        new = earlier[old]
+        if new in given:
+            raise InputError(f"{where}, {old}", f"one of {new} and {old}", "both", f"keep {new}")
+        warnings.warn(f"{where}: {old} is called {new} now", FutureWarning, stacklevel=depth + 1)
+        found[new] = found.pop(old)
+    return found
+
+
+def earlier_names(**earlier: str) -> Callable[[Function], Function]:
+    """Let a function take arguments by earlier names too: ``earlier_names(kernel="method")``."""
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def call(*args, **given):
+            return function(*args, **with_names_of_today(function.__name__, given, earlier))
+
+        return call
+
+    return decorate
