@@ -104,7 +104,7 @@ def test_a_directory_that_is_not_empty_is_left_alone(tmp_path, capsys):
     assert call("run", path) == 2
     assert_one_line(capsys, [str(tmp_path / "out"), "empty"])
     assert call("run", path, "--resume") == 2
-    assert_one_line(capsys, [str(tmp_path / "out"), "saved chains"])
+    assert_one_line(capsys, [str(tmp_path / "out"), "a run to go on with", "no chains/run.json"])
     assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 

@@ -16,7 +16,14 @@ from invlift.app.commands.common import (
 from invlift.app.problems import build, open_problem
 from invlift.app.runs.progress import comparison_display
 from invlift.app.studies.compare import INTERRUPTED, NUMPYRO_NUTS, compare
-from invlift.app.studies.comparison_record import identity_of, read_comparison, write_comparison
+from invlift.app.studies.comparison_record import (
+    FIGURE,
+    TABLE,
+    identity_of,
+    of_comparison,
+    read_comparison,
+    write_comparison,
+)
 from invlift.errors import InputError
 from invlift.files.tables import number
 from invlift.posterior.output.files import write_table
@@ -47,13 +54,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-comparison")
     directory, settings = spec.output.dir, {name: getattr(spec.sampler, name) for name in names}
-    files = directory / "comparison.csv", directory / "comparison.png"
-    for file in files:
-        if file.exists() and not parsed.resume:
-            found = f"{file.name}, which is there already"
-            expected = "a directory without a comparison"
-            remedy = "choose another with --out, or go on with a comparison by --resume"
-            raise InputError(f"{directory}", expected, found, remedy)
+    files = directory / TABLE, directory / FIGURE
+    of_comparison(directory).check(is_resuming=parsed.resume)
     problem = interruptible(build, spec)
     identity = identity_of(problem, settings | {"seconds": seconds})
     rows = read_comparison(directory, identity) if parsed.resume else []

@@ -33,7 +33,7 @@ from invlift.app.runs.dask import dask_executor
 from invlift.app.runs.progress import phases_display, progress_display
 from invlift.app.runs.sampling import sample, versions
 from invlift.errors import InputError
-from invlift.files.atomic import only_writer
+from invlift.files.output_folder import OutputFolder
 from invlift.files.tables import integer
 from invlift.posterior.output.run_folder import PROBLEM_FILES, problem_sha256
 from invlift.samplers.chains.results import Run
@@ -53,15 +53,14 @@ def execute(parsed, console: Console, errors: Console) -> int:
         options["options"] = spec.sampler.options | method_options(parsed.option)
     spec = spec.with_overrides(out=parsed.out, **options)
     directory, settings = spec.output.dir, spec.sampler
-    chains = directory / "chains"
-    _check_is_ready(directory, parsed.resume)
+    _folder(directory).check(is_resuming=parsed.resume)
     executor = _executor(parsed)
     began = time.monotonic()
     problem, info = interruptible(build, spec), _run_info(spec)
     say(console, headline(problem))
     is_new = not directory.exists()
-    with only_writer(chains):
-        _check_is_ready(directory, parsed.resume)
+    with _folder(directory).lock():
+        _folder(directory).check(is_resuming=parsed.resume)
         if not parsed.resume:  # else the chains there may be another problem's
             save_problem(spec)
         objections, starts = kept_objections(directory), settings.starts
@@ -170,24 +169,14 @@ def _pictures(posterior, record: dict, directory: Path, text: str) -> list[Path]
     return [*(path for path, _ in found), page]
 
 
-def _check_is_ready(directory: Path, is_resuming: bool) -> None:
-    """Check that a run can begin in a directory, or go on there; else an InputError.
+def _folder(directory: Path) -> OutputFolder:
+    """The folder of a run; one that was stopped before its chains had a record has not begun.
 
-    A run that was stopped before it had a record of its chains has not begun: another one begins in
-    its place.
+    Another one then begins in its place.
     """
-    has_chains = (directory / "chains" / RECORD).exists()
-    entries = set(directory.iterdir()) if directory.is_dir() else set()
-    entries = {entry.name for entry in entries if not entry.name.startswith(".")}
-    if is_resuming and not has_chains:
-        found = f"no chains/{RECORD} in it" if directory.is_dir() else "no such directory"
-        remedy = "give the directory of the run with --out, or run without --resume to begin one"
-        raise InputError(f"{directory}", "a directory with saved chains", found, remedy)
-    before = {"chains", *PROBLEM_FILES} if "chains" in entries else set()
-    if not is_resuming and (has_chains or entries - before):
-        expected, found = "an empty output directory", f"{len(entries)} entries"
-        remedy = "choose another with --out, or go on with an interrupted run by --resume"
-        raise InputError(f"{directory}", expected, found, remedy)
+    has_chains = (directory / "chains").is_dir()
+    leftovers = ("chains", *PROBLEM_FILES) if has_chains else ()
+    return OutputFolder(directory, "run", f"chains/{RECORD}", leftovers=leftovers)
 
 
 def _run_info(spec) -> dict:

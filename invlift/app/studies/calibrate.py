@@ -30,7 +30,7 @@ from invlift.app.studies.calibration_table import read_simulations, write_simula
 from invlift.app.studies.simulate import simulate_problem
 from invlift.chains import Chain
 from invlift.errors import InputError, first_line, printable
-from invlift.files.atomic import only_writer
+from invlift.files.output_folder import OutputFolder
 from invlift.files.tables import Table, integer
 from invlift.keywords import earlier_names
 from invlift.lift.targets.ordinary import OrdinaryPosterior
@@ -141,11 +141,11 @@ def calibrate(
     if directory is None and resume:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
     if directory is not None:
-        _check_is_ready(directory := Path(directory), resume)
+        _folder(directory := Path(directory)).check(is_resuming=resume)
     display = nullcontext(on_simulation)
     if on_simulation is None:
         display = if_watched(simulations_display, simulations)
-    locked = only_writer(directory) if directory else nullcontext()
+    locked = _folder(directory).lock() if directory else nullcontext()
     with single_threaded_blas(), locked, display as on_simulation:
         task = _Task(problem, kernel, draws, warmup, seed, starts, random_entries(problem, seed))
         identity = task.identity()
@@ -173,14 +173,8 @@ def calibrate(
 # The directory ------------------------------------------------------------------------------------
 
 
-def _check_is_ready(directory: Path, is_resuming: bool) -> None:
-    """Check that a calibration can begin in a directory, or go on there; else an InputError."""
-    if (directory / RECORD).exists() != is_resuming:
-        found = f"no {RECORD} in it" if is_resuming else f"{RECORD}, which is there already"
-        found = found if directory.is_dir() else "no such directory"
-        kind = "with a calibration to go on with" if is_resuming else "without a calibration"
-        remedy = "choose another one, or go on with a calibration by --resume"
-        raise InputError(f"{directory}", f"a directory {kind}", found, remedy)
+def _folder(directory: Path) -> OutputFolder:
+    return OutputFolder(directory, "calibration", RECORD)
 
 
 def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simulation]:
@@ -193,17 +187,13 @@ def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simu
         write_json(path, {"identity": identity})
     try:
         recorded = dict(json.loads(path.read_text("utf-8"))["identity"])
-        others = [key for key, value in identity.items() if recorded.get(key) != value]
-        if not others:
+        is_own = all(recorded.get(key) == value for key, value in identity.items())
+        if is_own:
             return _whole_rows(table, identity) if table.exists() else []
     except (ValueError, LookupError, TypeError) as error:
         what, remedy = "the files of a calibration", "begin anew in another directory"
         raise InputError(f"{directory}", what, first_line(error), remedy) from None
-    expected, found = f"{identity[others[0]]}", f"{recorded.get(others[0])}"
-    if others[0] == "problem":  # of which both are hashes
-        expected, found = "this problem", "another one"
-    remedy = "resume with the same problem and options, or choose another directory"
-    raise InputError(f"{path}, {others[0]}", expected, found, remedy)
+    _folder(directory).check_identity(recorded, identity)
 
 
 def _whole_rows(table: Path, identity: Mapping[str, Any]) -> list[Simulation]:

@@ -11,11 +11,17 @@ from typing import Any
 
 from invlift.app.problems import AnyProblem
 from invlift.errors import InputError
+from invlift.files.output_folder import OutputFolder
 from invlift.posterior.output.files import as_json, write_json
 from invlift.posterior.statistics.comparison import Efficiency
 from invlift.programs.digest import digest
 
-RECORD = "comparison.json"
+RECORD, TABLE, FIGURE = "comparison.json", "comparison.csv", "comparison.png"
+
+
+def of_comparison(folder: Path) -> OutputFolder:
+    """The folder of a comparison."""
+    return OutputFolder(folder, "comparison", RECORD, (TABLE, FIGURE))
 
 
 def identity_of(problem: AnyProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,10 +44,7 @@ def read_comparison(folder: Path, identity: Mapping[str, Any]) -> list[Efficienc
         If there is no record, it is not as it was written, or of another comparison.
     """
     path = folder / RECORD
-    if not path.exists():
-        found = "no comparison.json in it" if folder.is_dir() else "no such directory"
-        remedy = "begin one without --resume"
-        raise InputError(f"{folder}", "a directory with a comparison to go on with", found, remedy)
+    of_comparison(folder).check(is_resuming=True)
     try:
         record = dict(json.loads(path.read_text("utf-8")))
         is_whole = record.pop("checksum", None) == _checksum(record)
@@ -52,13 +55,7 @@ def read_comparison(folder: Path, identity: Mapping[str, Any]) -> list[Efficienc
     if not is_whole:
         found = "one that is cut off or changed"
         raise InputError(f"{path}", "a record as it was written", found, remedy)
-    for key, own in identity.items():
-        if recorded.get(key) != own:
-            expected, found = f"{own}", f"{recorded.get(key)}"
-            if key == "problem":  # of which both are hashes
-                expected, found = "this problem", "another one"
-            remedy = "resume with the same problem and options, or choose another directory"
-            raise InputError(f"{path}, {key}", expected, found, remedy)
+    of_comparison(folder).check_identity(recorded, identity)
     return rows
 
 
