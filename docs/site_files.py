@@ -16,6 +16,7 @@ SHOWN = (
     "examples/*/*.py",
     "examples/*/*.csv",
     "examples/*/*.toml",
+    "examples/*/*.mat",
     "examples/*/*.ohm",
     "meshes/README.md",
     "tests/benchmarks/measurements.md",

@@ -37,6 +37,7 @@ TRACED = (
     "electrodes/trunk.toml",
     "ground_line/problem.toml",
     "insert/problem.toml",
+    "kit4/problem.toml",
     "well_test/problem.toml",
 )
 RUN = ("body3d/problem.toml", "pumping_tests/problem.toml", "electrodes/tank.toml")

@@ -31,6 +31,9 @@ EXPECTED = {
     "tank": (
         2, 469, 864, {f"electrode_{k}" for k in range(1, 13)} | {"wall"}, {"tank"}, set(), 0.85,
     ),
+    "kit4": (
+        2, 1367, 2476, {f"electrode_{k}" for k in range(1, 17)} | {"wall"}, {"tank"}, set(), 0.4,
+    ),
     "ground": (2, 859, 1550, {"surface", "rest"}, {"ground"}, set(), 0.5),
     "trunk": (2, 817, 1536, {"bark"}, {"wood"}, set(), 0.6),
     "aquifer": (2, 937, 1848, {"rim"}, {"aquifer"}, set(), 0.4),

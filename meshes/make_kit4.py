@@ -1,0 +1,64 @@
+"""Write ``kit4.msh``: the tank of the KIT4 data with its 16 electrodes (needs NumPy and SciPy).
+
+Hauptmann et al. (2017, arXiv:1704.01178): radius 14 cm, electrodes of 2.5 cm, numbered clockwise.
+Nodes of the rim are closer together at the ends of the electrodes, where the current crowds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from msh import write_msh
+from scipy.spatial import Delaunay
+
+MESH = Path(__file__).with_name("kit4.msh")
+RADIUS, NUM_ELECTRODES = 0.14, 16  # m
+#: Share of the rim that is electrodes, and the angle of the middle of the first one.
+SHARE, FIRST = 0.4547, 0.5 * np.pi - 0.0892857
+#: Edges of the rim on an electrode and between two.
+EDGES = 10, 6
+#: Radii of the rings inside, as shares of the tank's, and their nodes; of 0 as many as the rim has.
+RINGS = {0.985: 0, 0.965: 0, 0.935: 128, 0.89: 128, 0.83: 80, 0.75: 64, 0.65: 56, 0.54: 48,
+         0.43: 40, 0.32: 28, 0.21: 18, 0.10: 8, 0.0: 1}  # fmt: skip
+
+
+def rim_angles():
+    """Angles of the nodes of the rim, clockwise from the beginning of the first electrode."""
+    pitch = 2.0 * np.pi / NUM_ELECTRODES
+    parts, begin = [], FIRST + 0.5 * SHARE * pitch
+    for size, num in zip((SHARE * pitch, (1.0 - SHARE) * pitch), EDGES, strict=True):
+        parts.append(begin - size * (0.5 - 0.5 * np.cos(np.pi * np.arange(num) / num)))
+        begin -= size
+    turns = pitch * np.arange(NUM_ELECTRODES)
+    return np.concatenate([np.concatenate(parts) - turn for turn in turns])
+
+
+def ring(radius, angle):
+    """Points of a circle, (n, 2), in m."""
+    return RADIUS * radius * np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def main(path=MESH):
+    """Write the mesh file."""
+    angle = rim_angles()
+    num, even = angle.size, angle[0] - 2.0 * np.pi * np.arange(angle.size) / angle.size
+    rings = [ring(1.0, angle)]
+    for number, (radius, size) in enumerate(RINGS.items()):
+        if size:
+            own = angle[0] - 2.0 * np.pi * (np.arange(size) + 0.5 * (number % 2)) / size
+        else:  # the nodes become even by and by
+            share = 1.0 - 0.4 * (number + 1)
+            own = share * angle + (1.0 - share) * even
+        rings.append(ring(radius, own))
+    points = np.concatenate(rings)
+    cells = Delaunay(points).simplices
+    rim = np.column_stack([np.arange(num), (np.arange(num) + 1) % num])
+    rim = rim.reshape(NUM_ELECTRODES, sum(EDGES), 2)
+    groups = {f"electrode_{k}": edges for k, edges in enumerate(rim[:, : EDGES[0]], start=1)}
+    groups["wall"] = rim[:, EDGES[0] :].reshape(-1, 2)
+    write_msh(path, points, cells, groups, {"tank": np.arange(len(cells))}, digits=".12g")
+
+
+if __name__ == "__main__":
+    main()
