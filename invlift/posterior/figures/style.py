@@ -101,10 +101,12 @@ def new_axes(
         return
     given = np.empty(np.size(ax), dtype=object)
     given[:] = np.ravel(ax)
-    if len(given) != rows * columns or not all(isinstance(each, Axes) for each in given):
+    are_axes = all(isinstance(each, Axes) for each in given)
+    if len(given) != rows * columns or not are_axes:
         expected = f"{rows * columns} axes of matplotlib, {rows} x {columns}"
+        found = f"{len(given)}" if are_axes else f"{ax!r}"[:80]
         remedy = "take plt.subplots, or name fewer things to draw"
-        raise InputError("ax", expected, f"{len(given)}: {ax!r}"[:80], remedy)
+        raise InputError("ax", expected, found, remedy)
     with matplotlib.rc_context(STYLE):
         yield given.reshape(rows, columns)
 
