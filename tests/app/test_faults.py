@@ -44,7 +44,7 @@ def killed(tmp_path, monkeypatch):
 def test_a_run_killed_before_its_chains_were_begun_is_begun_again(killed, capsys):
     path, out = killed
     assert call("run", path, "--resume") == 2
-    assert_one_line(capsys, [str(out), "run without --resume to begin one"])
+    assert_one_line(capsys, [str(out), "begin one without --resume"])
     assert call("run", path) in (0, 3)
     assert (out / "posterior.nc").exists()
 
