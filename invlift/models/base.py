@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.models.on_mesh import OnMesh
-from invlift.programs.derivatives import derivatives_along, loop_operations
+from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import Module, PyTree
+from invlift.programs.traced import loop_operations
 
 #: Coefficients up to which all second derivatives of a model are taken in forward mode if there is
 #: a branch in a loop, of which reverse mode keeps both sides, or a loop that it cannot reverse.

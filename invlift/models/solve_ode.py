@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 
 from invlift.errors import InputError
 from invlift.models.linear_moves import FEW, linear_moves, product
-from invlift.programs.derivatives import depends
+from invlift.programs.traced import depends
 
 #: Most steps of one solution: more are a slip in the unit of time.
 MAX_STEPS = 1_000_000

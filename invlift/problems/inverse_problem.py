@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from invlift.problems.censored import with_censored
 from invlift.problems.problem import ExactProblem, InverseProblem
 from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
+from invlift.programs.traced import functions_with_own_rules
 from invlift.unknowns.axes import check_names
 from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.named import Unknown, named_prior
@@ -331,28 +332,9 @@ def _own_rules(problem: InverseProblem) -> str:
     """Names of the functions with derivatives of their own that a user's function calls."""
     if type(problem.model).linearise is not ForwardModel.linearise:
         return ""
-    found = jax.make_jaxpr(lambda w: problem.model(problem.prior.transform(w)))
-    jaxpr = found(jnp.zeros(problem.prior.num_white)).jaxpr
-    return ", ".join(dict.fromkeys(_with_own_rules(jaxpr)))
-
-
-def _with_own_rules(jaxpr) -> Iterator[str]:
-    """Names of what has a rule for its derivatives; "a function" of what has none."""
-    for equation in jaxpr.eqns:
-        inner = list(_inner(equation))
-        if equation.primitive.name.startswith(("custom_jvp", "custom_vjp")):
-            names = (each.params.get("name") for part in inner for each in part.eqns)
-            yield next(filter(None, names), "a function")
-        for part in inner:
-            yield from _with_own_rules(part)
-
-
-def _inner(equation) -> Iterator:
-    """The operations within one."""
-    for part in jax.tree.leaves(equation.params, is_leaf=lambda x: hasattr(x, "eqns")):
-        part = getattr(part, "jaxpr", part)
-        if hasattr(part, "eqns"):
-            yield part
+    white = jnp.zeros(problem.prior.num_white)
+    found = functions_with_own_rules(lambda w: problem.model(problem.prior.transform(w)), white)
+    return ", ".join(found)
 
 
 def _differentiate(problem: InverseProblem):

@@ -24,9 +24,9 @@ from invlift.problems.numpyro.numpyro_search import NUM_TRIES, find_sites
 from invlift.problems.numpyro.numpyro_sites import Sites, Trace
 from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
-from invlift.programs.derivatives import reach_loops
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import static
+from invlift.programs.traced import reach_loops
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from invlift.lift.jacobians.markov import Grid
 from invlift.lift.targets.diffusion import DiffusionPosterior
 from invlift.problems.problem import InverseProblem
-from invlift.programs.derivatives import depends
 from invlift.programs.pytrees import Module, static
+from invlift.programs.traced import depends
 from invlift.targets import Described
 
 #: Times of readings in a block: with 5 chains mix best in the paper (section 7.1).
