@@ -1,1 +1,1 @@
-"""Meshes, sensors, priors and the forward map on linear finite elements."""
+"""Meshes, readings, priors of fields, and linear equations on finite elements."""

@@ -1,1 +1,1 @@
-"""Constrained Hamiltonian Monte Carlo on any system that offers the functions of `system`."""
+"""Samplers of any target that offers the methods of :mod:`invlift.targets`."""

@@ -157,7 +157,7 @@ class Retracted(NamedTuple):
     is_converged : () bool
     is_expected : () bool
         Whether the limit is the expected position.
-    work : (4,) int
+    work : (3,) int
         See :func:`work`.
     """
 
