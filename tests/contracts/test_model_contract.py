@@ -180,6 +180,8 @@ def field():
         [Experiment(*each) for each in parts],
         shared={"dirichlet": {"left": random_field(0.3, 1.0, 2.0)}, "neumann": {"right": some}},
         known={"high": 2.0},
+        thickness=1.0 + mesh.points[:, 0],
+        anisotropy={"ratio": 2.0, "angle": 30.0},
     )
 
 

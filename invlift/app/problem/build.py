@@ -228,6 +228,9 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
     storage = _storage(spec, mesh)
     initial = None if spec.pde.initial == "steady" else spec.pde.initial
+    options |= {"thickness": _thickness(spec, mesh)}
+    if spec.pde.anisotropy is not None:
+        options |= {"anisotropy": spec.pde.anisotropy.model_dump(exclude_none=True)}
     of_time = {
         "storage": storage, "initial": initial, "solution_times": sorted(spec.output.times)
     }  # fmt: skip
@@ -243,6 +246,12 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     if storage is not None:
         return assemble_transient(mesh, experiments, shared=shared, **options, **of_time)
     return assemble_experiments(mesh, experiments, shared=shared, **options)
+
+
+def _thickness(spec: ProblemSpec, mesh: Mesh):
+    """The thickness as :func:`assemble_poisson` takes it."""
+    given = spec.pde.thickness
+    return mesh.field(given, spec.where("pde", "thickness")) if isinstance(given, str) else given
 
 
 def _storage(spec: ProblemSpec, mesh: Mesh):

@@ -113,6 +113,16 @@ class StorageField(Table):
     field = { kind = "matern", range = 20.0, std = 1.0, smoothness = 1.0, median = 1e-4 }."""
 
 
+class AnisotropyTable(Table):
+    """A conductivity that depends on direction, everywhere in the same way."""
+
+    ratio: number(1e-6, 1e6)
+    """The conductivity along the direction over that across; in space the horizontal one over the
+    vertical one."""
+    angle: number(-360.0, 360.0) = None
+    """The angle of the direction with the x axis, in degrees, of a plane body; of no other."""
+
+
 class PdeTable(ConditionsTable, ClockTable):
     """[pde]: -div(conductivity grad u) = source with its boundary conditions.
 
@@ -131,6 +141,13 @@ class PdeTable(ConditionsTable, ClockTable):
     then has a column time, and numbers of this section may be steps,
     { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of steps,
     { schedule = "rates.csv" }."""
+    thickness: _Positive | Annotated[dict[_Name, _Positive], Field(min_length=1)] | _Name = None
+    """The thickness of a plane body, in the unit of length: a number, one for each subdomain, the
+    name of a field of the mesh file, or an expression in x and y, for example
+    thickness = "10 + 0.02 * x". The strength of a point source is then that of its whole line."""
+    anisotropy: AnisotropyTable = None
+    """A conductivity that depends on direction, for example
+    anisotropy = { ratio = 3.0, angle = 30.0 }: what is unknown is that along the angle."""
     initial: _Number | Literal["steady"] = "steady"
     """The field before anything changes, in the unit of the solution: the steady one of the
     conditions before their first step; or a number, which the field is everywhere at time 0, when

@@ -33,6 +33,8 @@ def assemble_poisson(
     initial: float | None = None,
     solution_times: Sequence[float] = (),
     known: Mapping[str, float] | None = None,
+    thickness: float | Mapping[str, float] | np.ndarray | None = None,
+    anisotropy: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
 ) -> LinearEquation | OnFinerMesh | Combinations:
@@ -73,6 +75,15 @@ def assemble_poisson(
         the last reading; also later ones.
     known : dict
         Named subdomain -> conductivity, where it is known.
+    thickness : float, dict or array, optional
+        Of a plane body, in the unit of length: a number, one for each subdomain, or values at the
+        nodes or cells; 1 without it.  Source, storage, fluxes and transfer coefficients are then
+        what they are in space, the strength of a point source is that of its whole line, and fluxes
+        that are read are through the whole thickness.
+    anisotropy : dict, optional
+        ``{"ratio": 3.0, "angle": 30.0}``: the conductivity across the direction that makes this
+        angle with the x axis, in degrees, is exp(phi) / ratio, and exp(phi) along it.  In space
+        without an angle: exp(phi) is the horizontal one, and exp(phi) / ratio the vertical one.
     location : {"nodes", "cells"}
         Where the coefficients of phi live.
     refine_solution : int, optional
@@ -104,7 +115,8 @@ def assemble_poisson(
         "point_sources": point_sources,
     }
     experiments = [Experiment("", observation, conditions)]
-    options = {"known": known, "location": location, "refine_solution": refine_solution}
+    options = {"known": known, "thickness": thickness, "anisotropy": anisotropy}
+    options |= {"location": location, "refine_solution": refine_solution}
     if storage is not None:
         options |= {"initial": initial, "solution_times": solution_times}
         return assemble_transient(mesh, experiments, storage=storage, **options)

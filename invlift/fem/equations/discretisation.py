@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import skfem
 from skfem.helpers import dot
@@ -40,16 +42,45 @@ def stiffness_form(u, v, w):
     return dot(u.grad, v.grad)
 
 
-def cell_basis(mesh: Mesh) -> skfem.Basis:
-    """Linear elements on the cells, quadrature exact to degree 2, numbering of the mesh kept."""
+class OfThickness(NamedTuple):
+    """The thickness of a plane body, which weighs all integrals over cells and facets.
+
+    Attributes
+    ----------
+    values : (num_nodes,) or (num_cells,) array
+        In the unit of length.
+    """
+
+    values: np.ndarray
+
+    def on(self, basis: skfem.assembly.basis.AbstractBasis) -> np.ndarray:
+        """The thickness at the quadrature points of cells or facets, (E, Q)."""
+        if len(self.values) == basis.N:
+            return np.asarray(basis.interpolate(self.values))
+        cells = slice(None) if basis.tind is None else basis.tind
+        return self.values[cells][:, None]
+
+
+def cell_basis(mesh: Mesh, thickness: OfThickness | None = None) -> skfem.Basis:
+    """Linear elements on the cells, quadrature exact to degree 2, numbering of the mesh kept.
+
+    With a thickness of the body the weights of the quadrature have it.
+    """
     kind = skfem.MeshTri if mesh.dim == 2 else skfem.MeshTet
     element = skfem.ElementTriP1() if mesh.dim == 2 else skfem.ElementTetP1()
     fem_mesh = kind(np.ascontiguousarray(mesh.points.T), np.ascontiguousarray(mesh.cells.T))
-    return skfem.Basis(fem_mesh, element, intorder=2)
+    return _weighed(skfem.Basis(fem_mesh, element, intorder=2), thickness)
+
+
+def _weighed(basis, thickness: OfThickness | None):
+    basis.thickness = thickness
+    if thickness is not None:
+        basis.dx = basis.dx * thickness.on(basis)
+    return basis
 
 
 def facet_basis(basis: skfem.Basis, mesh: Mesh, group: str) -> skfem.FacetBasis:
-    """The same elements on the facets of a named boundary.
+    """The same elements, and thickness, on the facets of a named boundary.
 
     Raises
     ------
@@ -58,4 +89,5 @@ def facet_basis(basis: skfem.Basis, mesh: Mesh, group: str) -> skfem.FacetBasis:
     """
     facets = np.sort(mesh.facets(group), axis=1)
     numbers = find_rows(facets, np.sort(basis.mesh.facets.T, axis=1))
-    return skfem.FacetBasis(basis.mesh, basis.elem, facets=numbers, intorder=2)
+    facets = skfem.FacetBasis(basis.mesh, basis.elem, facets=numbers, intorder=2)
+    return _weighed(facets, basis.thickness)

@@ -13,15 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError, told_at
-from invlift.fem.equations.discretisation import cell_basis
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.field_equation import (
-    Body,
+    body_of,
     check_unknown,
     field_equation,
-    known_conductivity,
 )
-from invlift.fem.equations.on_refinement import conditions_on, observation_on
+from invlift.fem.equations.on_refinement import conditions_on, field_on, observation_on
 from invlift.fem.equations.unknown_conditions import Parts, parts_of
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
@@ -129,9 +127,9 @@ def assemble_experiments(
     experiments: Sequence[Experiment],
     *,
     shared: Mapping[str, Any] | None = None,
-    known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
+    **of_body: Any,
 ) -> LinearEquation | Experiments | OnFinerMesh:
     """Readings of several experiments as a function of one log-conductivity.
 
@@ -146,12 +144,12 @@ def assemble_experiments(
     shared : mapping, optional
         Conditions of all experiments that have not got the key themselves.  A distribution among
         them is one unknown for all of these; in those of an experiment it is one of its own.
-    known : mapping of str to float, optional
-        See :func:`invlift.assemble_poisson`.
     location : {"nodes", "cells"}
         Where the coefficients live.
     refine_solution : int, optional
         See :func:`invlift.assemble_poisson`.
+    **of_body
+        ``known``, ``thickness`` and ``anisotropy``, as of :func:`invlift.assemble_poisson`.
 
     Returns
     -------
@@ -172,7 +170,7 @@ def assemble_experiments(
         raise InputError("experiments", expected, found, "give each its own name")
     for each in experiments:
         check_readings(mesh, each)
-    body = Body(mesh, cell_basis(mesh), location, known_conductivity(mesh, known))
+    body = body_of(mesh, location, **of_body)
     parts, unknowns = [], {}
     for each in experiments:
         own = "" if names == [""] else f"{each.name}_"
@@ -207,7 +205,7 @@ def assemble_experiments(
     of_all = equations[0].on_mesh._replace(
         further=unknowns,
         boundary_flux=partial(
-            boundary_flux, mesh, experiments, shared=shared, known=known, location=location
+            boundary_flux, mesh, experiments, shared=shared, location=location, **of_body
         ),
         sensors=joined({each.name: each.observation.sensors for each in experiments}),
     )
@@ -218,7 +216,7 @@ def assemble_experiments(
         model = Experiments(
             equations=tuple(equations), places=tuple(places), solutions=solutions, on_mesh=of_all
         )
-    again = partial(_on_refinement, experiments, shared or {}, known=known, location=location)
+    again = partial(_on_refinement, experiments, shared or {}, location=location, **of_body)
     return refinable(model, mesh, location, again, refine_solution)
 
 
@@ -233,6 +231,7 @@ def _on_refinement(experiments, shared, refinement: Refinement, **options):
         for each in experiments
     ]
     shared = conditions_on(refinement, shared)
+    options["thickness"] = field_on(refinement, options.get("thickness"))
     return assemble_experiments(refinement.mesh, moved, shared=shared, **options)
 
 

@@ -16,11 +16,11 @@ from scipy.sparse import block_diag, csr_array
 
 from invlift.errors import InputError
 from invlift.fem.equations.conditions import exchange_load, facet_mass
-from invlift.fem.equations.discretisation import facet_basis
+from invlift.fem.equations.discretisation import OfThickness, cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form, Functionals, Input, linear_equation
 from invlift.fem.equations.flux import flux_weights, held_facets
-from invlift.fem.equations.forms import conduction, exchange
+from invlift.fem.equations.forms import Weighted, anisotropic, conduction, exchange
 from invlift.fem.equations.unknown_conditions import Parts
 from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.mesh import Mesh
@@ -39,17 +39,67 @@ class Body(NamedTuple):
     location : {"nodes", "cells"}
     known : (num_cells,) array
         Log-conductivity where it is known, NaN elsewhere.
+    conduction : Weighted
+        The form of div(exp(phi) grad u).
     """
 
     mesh: Mesh
     basis: skfem.Basis
     location: str
     known: np.ndarray
+    conduction: Weighted = conduction
 
     @property
     def num_coefficients(self) -> int:
         """Number N of coefficients of the field."""
         return len(self.mesh.places_of(self.location))
+
+
+def body_of(
+    mesh: Mesh,
+    location: str = "nodes",
+    *,
+    known: Mapping[str, float] | None = None,
+    thickness: float | Mapping[str, float] | np.ndarray | None = None,
+    anisotropy: Mapping[str, float] | None = None,
+) -> Body:
+    """The body as :func:`invlift.assemble_poisson` is told of it.
+
+    Raises
+    ------
+    InputError
+        As :func:`known_conductivity` and :func:`~invlift.fem.equations.forms.anisotropic`; if a
+        body in space has a thickness, or one is not positive.
+    """
+    form = conduction
+    if anisotropy is not None:
+        form = anisotropic(anisotropy.get("ratio"), anisotropy.get("angle"), mesh.dim)
+    of_thickness = None if thickness is None else OfThickness(_thickness(mesh, thickness))
+    basis = cell_basis(mesh, of_thickness)
+    return Body(mesh, basis, location, known_conductivity(mesh, known), form)
+
+
+def _thickness(mesh: Mesh, given) -> np.ndarray:
+    """At the nodes, (num_nodes,), or in the cells, (num_cells,)."""
+    if mesh.dim != 2:
+        remedy = "leave it out"
+        raise InputError("thickness", "none of a body in space", "one", remedy)
+    if isinstance(given, Mapping):
+        values = np.full(mesh.num_cells, np.nan)
+        for name, value in given.items():
+            values[mesh.cells_of(name, f"thickness, {name}")] = value
+    else:
+        values = np.asarray(given, dtype=float)
+        values = np.full(mesh.num_cells, given) if values.ndim == 0 else values
+    if values.shape not in ((mesh.num_nodes,), (mesh.num_cells,)):
+        expected = f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells"
+        raise InputError("thickness", expected, f"shape {values.shape}", "give one for each")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
+    if bad.size:
+        expected, found = "a positive thickness everywhere", f"{values[bad[0]]:g}"
+        remedy = "correct it; of subdomains, name all"
+        raise InputError("thickness", expected, found, remedy)
+    return values
 
 
 def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndarray:
@@ -115,7 +165,7 @@ def field_equation(
     held = np.concatenate([first.held, np.array([*outside.values()], dtype=int)])
     tests, shares = _tests(body, groups, first, outside, size)
     forms = [
-        Form(basis, conduction, location=body.location, known=body.known, tests=tests),
+        Form(basis, body.conduction, location=body.location, known=body.known, tests=tests),
         *(_exchange(body, first, group, dof, numbers) for group, dof in outside.items()),
         *further,
     ]

@@ -67,6 +67,58 @@ class _Conduction(Weighted):
         return _products("idq...,jdq...,q...->ijq...", element.gradient, element.weight)
 
 
+class Anisotropic(Weighted):
+    """Integrals of exp(phi) grad v_i . D grad v_j, of a conductivity that depends on direction.
+
+    Attributes
+    ----------
+    tensor : tuple of dim tuples of dim float
+        D, symmetric.
+    """
+
+    tensor: tuple[tuple[float, ...], ...]
+
+    weight = staticmethod(_exponential)
+
+    def integrand(self, element: Element) -> np.ndarray | jax.Array:
+        """As of :class:`Weighted`."""
+        xp = element.weight.__array_namespace__()
+        turned = xp.einsum("cd,jdq...->jcq...", xp.asarray(self.tensor), element.gradient)
+        return xp.einsum("icq...,jcq...,q...->ijq...", element.gradient, turned, element.weight)
+
+
+def anisotropic(ratio: float, angle: float | None, dim: int) -> Anisotropic:
+    """Conduction that is stronger along a direction, or along layers, than across it.
+
+    Parameters
+    ----------
+    ratio : float
+        The conductivity along over that across; exp(phi) is the one along.
+    angle : float or None
+        Of the direction with the x axis, in degrees, in the plane.  In space layers are horizontal,
+        and across them is the z axis; there is no angle then.
+    dim : int
+
+    Raises
+    ------
+    InputError
+        If the ratio is not positive, there is no angle in the plane, or one in space.
+    """
+    if not (np.isscalar(ratio) and np.isfinite(ratio) and ratio > 0.0):
+        found, remedy = f"{ratio!r}", "give the conductivity along over that across"
+        raise InputError("anisotropy, ratio", "a positive number", found, remedy)
+    if (angle is None) == (dim == 2):
+        expected = "the angle of the direction with the x axis, in degrees" if dim == 2 else (
+            "none in space, where the ratio is of horizontal by vertical")  # fmt: skip
+        remedy = "give it" if dim == 2 else "leave it out"
+        raise InputError("anisotropy, angle", expected, f"{angle!r}", remedy)
+    across = np.array([0.0, 0.0, 1.0])
+    if dim == 2:
+        across = np.array([-np.sin(np.deg2rad(angle)), np.cos(np.deg2rad(angle))])
+    tensor = np.eye(dim) + (1.0 / ratio - 1.0) * np.outer(across, across)
+    return Anisotropic(tuple(map(tuple, tensor.tolist())))
+
+
 class _Storage(Weighted):
     """Integrals of S v_i v_j, of the term S u, with S itself as the coefficient."""
 

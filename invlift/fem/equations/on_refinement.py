@@ -53,10 +53,17 @@ def conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict
             group: tuple(of_group(group, each) for each in pair)
             for group, pair in found["robin"].items()
         }
-    if _is_array(source := found.get("source")):
-        is_nodal = len(source) == refinement.given.num_nodes
-        found["source"] = refinement.of_field("nodes" if is_nodal else "cells") @ np.asarray(source)
+    if "source" in found:
+        found["source"] = field_on(refinement, found["source"])
     return found
+
+
+def field_on(refinement: Refinement, given: Any) -> Any:
+    """A field at the nodes or in the cells, interpolated; anything else as it is."""
+    if not _is_array(given):
+        return given
+    is_nodal = len(given) == refinement.given.num_nodes
+    return refinement.of_field("nodes" if is_nodal else "cells") @ np.asarray(given)
 
 
 def _is_array(value) -> bool:

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from invlift.errors import InputError, told_at
-from invlift.fem.equations.discretisation import cell_basis
 from invlift.fem.equations.equation_assembly import Form
 from invlift.fem.equations.experiments import (
     Experiment,
@@ -22,9 +21,9 @@ from invlift.fem.equations.experiments import (
 )
 from invlift.fem.equations.field_equation import (
     Body,
+    body_of,
     check_unknown,
     field_equation,
-    known_conductivity,
 )
 from invlift.fem.equations.forms import reaction
 from invlift.fem.equations.forms import storage as storage_of
@@ -63,9 +62,9 @@ def assemble_transient(
     initial: float | None = None,
     solution_times: Sequence[float] = (),
     shared: Mapping[str, Any] | None = None,
-    known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
+    **of_body: Any,
 ) -> Combinations:
     """Readings at times of a field that follows S du/dt - div(exp(phi) grad u) = f.
 
@@ -94,7 +93,7 @@ def assemble_transient(
         Times at which the field is kept beside that of the last reading, also later ones.
     refine_solution : int
         0: another number is refused so far.
-    shared, known, location
+    shared, location, **of_body
         As of :func:`~invlift.fem.equations.experiments.assemble_experiments`.
 
     Returns
@@ -116,7 +115,7 @@ def assemble_transient(
     for each in experiments:
         check_readings(mesh, each)
         _check_times(each)
-    body = Body(mesh, cell_basis(mesh), location, known_conductivity(mesh, known))
+    body = body_of(mesh, location, **of_body)
     steady, changes, of_changes, unknowns = [], [], [], {}
     for number, each in enumerate(experiments):
         conditions = {**(shared or {}), **each.conditions}
