@@ -7,6 +7,7 @@ import pytest
 from sampler_cases import RelativeDensity
 from test_trajectories import on_flower, petals, tilted
 
+from invlift.chains import Chain
 from invlift.posterior import Posterior
 from invlift.samplers.constrained import retractions
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, constrained
@@ -62,14 +63,13 @@ def test_a_wrong_early_check_is_reported(kernel, monkeypatch):
     assert np.all(info["num_return_disagreements"] <= info["num_projection_failures"])
 
 
-class Chain:
-    def __init__(self, num_audits, num_disagreements):
-        self.draws = {"x": np.random.default_rng(0).normal(size=400)}
-        self.stats = {
-            "acceptance_rate": np.full(400, 0.8),
-            "num_return_audits": np.full(400, num_audits),
-            "num_return_disagreements": np.eye(400, dtype=int)[0] * num_disagreements,
-        }
+def chain(num_audits, num_disagreements):
+    stats = {
+        "acceptance_rate": np.full(400, 0.8),
+        "num_return_audits": np.full(400, num_audits),
+        "num_return_disagreements": np.eye(400, dtype=int)[0] * num_disagreements,
+    }
+    return Chain({"x": np.random.default_rng(0).normal(size=400)}, stats)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ class Chain:
     [(0, True, False), (1, True, True), (30, False, True)],
 )
 def test_verdict_and_record_tell_of_disagreements(num_disagreements, is_converged, is_told):
-    chains = [Chain(2, 0), Chain(2, num_disagreements)]
+    chains = [chain(2, 0), chain(2, num_disagreements)]
     verdict = Posterior(chains).verdict()
     assert verdict.is_converged == is_converged
     assert (f"{num_disagreements} of 1600 audited steps" in str(verdict)) == is_told
