@@ -39,6 +39,7 @@ TRACED = (
     "insert/problem.toml",
     "kit4/problem.toml",
     "well_test/problem.toml",
+    "lauswiesen/problem.toml",
 )
 RUN = ("body3d/problem.toml", "pumping_tests/problem.toml", "electrodes/tank.toml")
 
@@ -120,6 +121,20 @@ def test_soil_carbon_is_its_closed_form():
 
 def of_example(name):
     return runpy.run_path(str(EXAMPLES / name / f"{name}.py"))
+
+
+def test_what_lauswiesen_tells_without_a_mesh():
+    """The page's figures; of simulated drawdowns the truth, and no gap of wells exchanged."""
+    names = of_example("lauswiesen")
+    table, smallest = names["read"](), names["smallest_residual"]
+    transmissivity, storage, rest = names["fit"](table)
+    np.testing.assert_allclose([transmissivity, storage], [0.0255, 0.0411], rtol=3e-3)
+    assert np.sqrt(np.mean(rest**2)) == pytest.approx(8.9e-3, abs=1e-4)
+    assert smallest(names["gaps"](table)) == pytest.approx(4.4e-3, abs=1e-4)
+    truth = np.array([0.01, 0.002])
+    made = table.assign(value=names["theis"](table, np.log(truth)))
+    np.testing.assert_allclose(names["fit"](made)[:2], truth, rtol=1e-4)
+    assert smallest(names["gaps"](made)) < 1e-12
 
 
 def test_voltage_clamp_is_the_solution_of_its_equations():

@@ -37,6 +37,7 @@ EXPECTED = {
     "ground": (2, 859, 1550, {"surface", "rest"}, {"ground"}, set(), 0.5),
     "trunk": (2, 817, 1536, {"bark"}, {"wood"}, set(), 0.6),
     "aquifer": (2, 937, 1848, {"rim"}, {"aquifer"}, set(), 0.4),
+    "lauswiesen": (2, 2008, 3966, {"rim"}, {"ground"}, set(), 0.25),
     "wolfcamp": (2, 1900, 3689, {"rim"}, {"aquifer"}, {"boundary_head"}, 0.6),
 }  # fmt: skip
 SIZES = {  # area (m^2, km^2 for wolfcamp) or volume (m^3), and its relative tolerance
