@@ -45,11 +45,23 @@ def test_refusals_say_what_to_do():
     for text, points, part in (
         ("x^2", POINTS, r"found \^; write \*\* for a power"),
         ("x + z", POINTS[:, :2], "found 'z'; the mesh is flat"),
-        ("x + t", POINTS, "found 't'"),
+        ("x + t", POINTS, "found the unknown name 't'; a number that changes in time is .*steps"),
+        ("x + w", POINTS, "found the unknown name 'w'"),
         ("9.0 ** 9 ** 9 * x", POINTS, "correct it"),
     ):
         with pytest.raises(InputError, match=part):
             evaluate(text, points, "here")
+
+
+def test_an_unknown_name_in_a_formula_is_told_as_one():
+    mesh = box_mesh(2, 3)
+    for text, found, remedy in (
+        ("100*w", "the unknown name 'w' in '100\\*w'", "known are x, y, z, pi"),
+        ("2 * t", "the unknown name 't'", "steps"),
+        ("height", "'height'", "use one of these names"),
+    ):
+        with pytest.raises(InputError, match=rf"it has: 'ramp'\).*found {found}.*; .*{remedy}"):
+            mesh.point_field(text)
 
 
 def test_a_field_of_the_mesh_comes_first():

@@ -25,6 +25,25 @@ _FUNCTIONS: dict[str, Callable] = {
 _KNOWN = f"x, y, z, pi, + - * / ** and {', '.join(_FUNCTIONS)}"
 
 
+#: Names that are known elsewhere, and what to do in their place.
+_REMEDIES = {
+    "t": "a number that changes in time is { steps = [[0.0, 1.0], [60.0, 2.0]] }, or a schedule",
+}
+
+
+def unknown_name(text: str) -> tuple[str, str] | None:
+    """The first unknown name in a formula, and a remedy; None of a name alone, or other text."""
+    try:
+        body = ast.parse(text.strip()[: _MAX_LENGTH + 1], mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    names = [node.id for node in ast.walk(body) if isinstance(node, ast.Name)]
+    unknown = [name for name in names if name not in (*_FUNCTIONS, "pi", *AXES)]
+    if isinstance(body, ast.Name) or not unknown:
+        return None
+    return unknown[0], _REMEDIES.get(unknown[0], f"the names that are known are {_KNOWN}")
+
+
 def is_expression(text: str) -> bool:
     """Whether a text is about x, y or z, or numbers alone, rather than a name of something else."""
     try:
@@ -73,8 +92,10 @@ def evaluate(text: str, points: np.ndarray, where: str) -> np.ndarray:
             if node.id == "pi":
                 return np.pi
             if node.id not in axes:
-                is_axis = node.id in AXES
-                refuse(repr(node.id), "the mesh is flat: leave it out" if is_axis else "correct it")
+                if node.id in AXES:
+                    refuse(repr(node.id), "the mesh is flat: leave it out")
+                remedy = _REMEDIES.get(node.id, "correct it")
+                refuse(f"the unknown name {node.id!r}", remedy)
             return axes[node.id]
         if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
             return _OPERATORS[type(node.op)](value(node.operand))

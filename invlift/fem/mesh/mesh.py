@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from invlift.errors import InputError, closest
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh import functionals
-from invlift.fem.mesh.expressions import evaluate, is_expression
+from invlift.fem.mesh.expressions import evaluate, is_expression, unknown_name
 from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, SimplexSearch, find_cells
 
 
@@ -338,6 +338,10 @@ def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | No
         remedy = f"{name!r} is a subdomain: a boundary condition needs a group of its facets"
     elif kind == "subdomain" and name in mesh.boundaries:
         remedy = f"{name!r} is a boundary group: name a group of cells"
+    elif "field" in kind and (unknown := unknown_name(name)):
+        found = f"the unknown name {unknown[0]!r} in {name!r}"
+        expected = f"a {kind} of mesh {mesh.name!r} (it has: {present}), or an expression"
+        return InputError(where or mesh.name, expected, found, unknown[1])
     elif "field" in kind:
         remedy = "use one of these names or save the field as scalars in the mesh file"
     else:
