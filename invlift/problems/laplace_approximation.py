@@ -88,6 +88,11 @@ class LaplaceApproximation(Module):
         return vectors + self.directions @ ((factors - 1.0) * along.T).T
 
 
+def standard_normal(size: int) -> LaplaceApproximation:
+    """The standard normal distribution of so many variables, as one of these."""
+    return LaplaceApproximation(jnp.zeros(size), jnp.zeros((size, 0)), jnp.zeros(0))
+
+
 def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
     """Approximate the posterior by a normal distribution where it is most probable.
 

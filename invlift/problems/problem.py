@@ -98,6 +98,10 @@ class InverseProblem(ProblemBase, Module):
         """Predicted readings of the whole problem, (d,), of those of this one."""
         return predicted
 
+    def number_in_whole(self, index: int) -> int | None:
+        """Number of a reading among those of the whole problem; None if it is none of them."""
+        return index
+
     def from_whole(self, lifted: jax.Array) -> jax.Array:
         """Point on this problem's lifted manifold, (theta, eta), of one on the whole problem's."""
         return lifted

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from invlift.models.named_readings import labels_of
 from invlift.problems.censored import UncensoredProblem
-from invlift.problems.choice.merged import MergedProblem
 from invlift.problems.problem import InverseProblem
 
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:
     """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
-    if isinstance(problem, MergedProblem | UncensoredProblem):
+    if isinstance(problem, UncensoredProblem):
         return name_of_reading(problem.asked, int(problem.rows[index]))
-    if problem.whole is not problem:
-        return f"combination {index} of the readings"
+    index, combination = problem.number_in_whole(index), index
+    if index is None:
+        return f"combination {combination} of the readings"
+    problem = problem.whole
     if labels := labels_of(problem.model.readings):
         return labels[index]
     labels = getattr(problem.sensors, "labels", None)

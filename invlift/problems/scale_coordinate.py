@@ -71,7 +71,8 @@ def _estimate(problem: InverseProblem):
 
     It is linearised where it fits best at that scale.  There the data are
     Normal(F - U w, U U^T + sigma^2 s s^T) with s the derivatives of the readings by the noise at
-    scale one.  One scale is taken for all readings.
+    scale one.  One scale is taken for all readings.  Readings that are more than the unknowns are
+    noise alone in the directions that are left.
     """
     num_white, num_parameters = problem.prior.num_white, problem.noise.num_parameters
     scores = jnp.linspace(-LARGEST_SCORE, LARGEST_SCORE, NUM_SCALES)
@@ -90,10 +91,13 @@ def _estimate(problem: InverseProblem):
         unit = slope * jnp.mean(problem.noise.sigma(zeta))
         residual = unit * (problem.observed - predicted + by_white @ white)
         by_white = unit[:, None] * by_white
-        values, vectors = jnp.linalg.eigh(by_white @ by_white.T)
-        variance = jnp.maximum(values, 0.0) + scales[:, None] ** 2
-        along = (vectors.T @ residual) ** 2
-        evidence = -0.5 * jnp.sum(along / variance + jnp.log(variance), axis=1)
+        vectors, values, _ = jnp.linalg.svd(by_white, full_matrices=False)
+        variance = values**2 + scales[:, None] ** 2
+        along = vectors.T @ residual
+        evidence = -0.5 * jnp.sum(along**2 / variance + jnp.log(variance), axis=1)
+        if left := residual.size - along.size:
+            rest = jnp.sum((residual - vectors @ along) ** 2)
+            evidence -= 0.5 * rest / scales**2 + left * jnp.log(scales)
         weights = jax.nn.softmax(evidence + log_weights)
         mean = jnp.sum(weights * scales)
         return jnp.interp(mean, scales, scores), jnp.sqrt(jnp.sum(weights * scales**2))

@@ -32,9 +32,13 @@ from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.posterior import Quantity
 from invlift.problems.choice.lift_choice import Choice, choose
 from invlift.problems.choice.merged import merged
-from invlift.problems.choice.partly_lifted import laplace_referred, partly_lifted_problem
+from invlift.problems.choice.partly_lifted import (
+    laplace_referred,
+    partly_lifted_problem,
+    referred,
+)
 from invlift.problems.problem import InverseProblem
-from invlift.problems.scale_coordinate import typical_scale, with_scale_coordinate
+from invlift.problems.scale_coordinate import with_scale_coordinate
 from invlift.programs.digest import digest
 from invlift.programs.memory import memory_size
 from invlift.programs.precision import require_float64
@@ -50,11 +54,6 @@ from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget, Target
 
 #: Targets of an inverse problem, by what kernels call them.
-TARGETS = {
-    "manifold": lambda problem: problem.lifted(),
-    "density": OrdinaryPosterior,
-    "laplace": lambda problem: OrdinaryPosterior(laplace_referred(problem)),
-}
 #: Draws that each chain makes first, where as many are asked for as it takes.
 FIRST_GOAL = 200
 #: Draws of which it is asked whether they can be kept, and statistics of each, about.
@@ -308,9 +307,7 @@ def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Ch
     """What is chosen for a problem before a kernel draws from it; nothing for a target."""
     if not isinstance(problem, InverseProblem):
         return Choice(None)
-    if kernel.target_kind == "manifold":
-        return choose(problem)
-    return Choice(typical_scale(merged(problem).searched))
+    return choose(problem, is_lifting=kernel.target_kind == "manifold")
 
 
 def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = None) -> Target:
@@ -335,9 +332,14 @@ def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = N
     if choice.scale is not None:
         problem = with_scale_coordinate(problem, choice.scale)
     problem = merged(problem)
+    condensed = choice.condensed(problem.searched)
     if choice.lift is not None:
-        problem = partly_lifted_problem(problem, choice.lift, choice.condensed(problem.searched))
-    return TARGETS[kernel.target_kind](problem)
+        problem = partly_lifted_problem(problem, choice.lift, condensed)
+    elif kernel.target_kind == "laplace":
+        problem = laplace_referred(problem, condensed)
+    elif condensed is not problem.searched:
+        problem = referred(problem, condensed=condensed)
+    return problem.lifted() if kernel.target_kind == "manifold" else OrdinaryPosterior(problem)
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:

@@ -25,7 +25,13 @@ from invlift.problems.choice.partly_lifted import (
     weights_of,
 )
 from invlift.problems.choice.told_directions import Directions, number_to_lift, orthonormal, padded
-from invlift.problems.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
+from invlift.problems.laplace_approximation import (
+    LaplaceApproximation,
+    Mode,
+    find_mode,
+    minimise,
+    standard_normal,
+)
 from invlift.problems.problem import InverseProblem
 from invlift.problems.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.problems.starts.fit import initial_point
@@ -64,7 +70,7 @@ class Choice(NamedTuple):
     scale : float or None
         See :func:`~invlift.problems.scale_coordinate.typical_scale`.
     lift : Lift or None
-        None: all readings are lifted.
+        None: all readings are lifted, if any are.
     basis, predicted : (d, p), (d,) or None
         Of :func:`~invlift.problems.choice.partly_lifted.condensed_problem`; None where d is not
         large.
@@ -76,21 +82,21 @@ class Choice(NamedTuple):
     predicted: np.ndarray | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All but the scale, by name; none where all readings are lifted."""
-        if self.lift is None:
-            return {}
-        leaves = [*jax.tree.leaves(self.lift), self.basis, self.predicted]
-        pairs = zip(NAMES, leaves, strict=True)
+        """All but the scale, by name: those that there are."""
+        own = [None] * (len(NAMES) - 2) if self.lift is None else jax.tree.leaves(self.lift)
+        pairs = zip(NAMES, [*own, self.basis, self.predicted], strict=True)
         return {name: np.asarray(leaf) for name, leaf in pairs if leaf is not None}
 
     @classmethod
     def of_arrays(cls, scale: float | None, arrays: Mapping[str, np.ndarray]) -> Choice:
         """The choice of a scale and :meth:`arrays`."""
-        if not arrays:
-            return cls(scale)
-        *references, basis = jax.device_put([arrays[name] for name in NAMES[:7]])
-        references = LaplaceApproximation(*references[:3]), LaplaceApproximation(*references[3:])
-        return cls(scale, Lift(*references, basis), *map(arrays.get, NAMES[7:]))
+        *names, basis, predicted = NAMES
+        lift = None
+        if names[0] in arrays:
+            *parts, lifted = jax.device_put([arrays[name] for name in names])
+            references = LaplaceApproximation(*parts[:3]), LaplaceApproximation(*parts[3:])
+            lift = Lift(*references, lifted)
+        return cls(scale, lift, arrays.get(basis), arrays.get(predicted))
 
     def condensed(self, problem: InverseProblem) -> InverseProblem:
         """The problem with which modes and starts are looked for."""
@@ -99,7 +105,7 @@ class Choice(NamedTuple):
         return condensed_problem(problem, self.basis, self.predicted)
 
 
-def choose(problem: InverseProblem) -> Choice:
+def choose(problem: InverseProblem, *, is_lifting: bool = True) -> Choice:
     """What is lifted of a problem, and the coordinate of its noise's scale.
 
     All readings, unless there are many, of many unknowns; and where no mode is found.
@@ -107,24 +113,28 @@ def choose(problem: InverseProblem) -> Choice:
     Parameters
     ----------
     problem : InverseProblem
+    is_lifting : bool
+        Whether the sampler lifts.  Nothing is chosen to be lifted for one that does not.
     """
     problem = merged(problem).searched
     sizes = problem.num_observations, problem.prior.num_white
     has_density = problem.lifted().is_dense and problem.noise.is_transformed
     # What means leave over of the readings tells more of the noise than the prior does.
-    is_many = min(sizes) > FEW and _scales(problem) * FEW_OF_A_SCALE <= sizes[0]
-    if not (has_density and (is_many or problem.noise.scale.has_data)):
-        return Choice(typical_scale(problem))
-    white, choice = np.zeros(sizes[1]), Choice(None)
-    has_many = sizes[0] > MANY_READINGS
+    is_many = has_density and min(sizes) > FEW and _scales(problem) * FEW_OF_A_SCALE <= sizes[0]
+    choice, has_many = Choice(None), is_many and sizes[0] > MANY_READINGS
     if has_many:
         sigma = np.inf if problem.noise.scale.num_parameters else 1.0
-        choice = Choice(None, None, *_sketch(problem, white, sigma))
+        basis, predicted = _sketch(problem, np.zeros(sizes[1]), sigma)
+        has_many = basis.size > 0  # else no reading depends on the unknowns
+        choice = Choice(None, None, basis, predicted) if has_many else choice
     choice = choice._replace(scale=typical_scale(choice.condensed(problem)))
+    is_choosing = is_lifting and (is_many or (has_density and problem.noise.scale.has_data))
+    if not (is_choosing or has_many):
+        return choice
     own = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
     modes = _modes(choice.condensed(own))
     if not modes:
-        return Choice(choice.scale)
+        return choice
     if has_many:  # once more, with what readings depend on there
         has_scale = own.noise.scale.num_parameters > 0
         sigma = np.asarray(own.noise.sigma(modes[0].zeta)) if has_scale else 1.0
@@ -133,7 +143,7 @@ def choose(problem: InverseProblem) -> Choice:
         theta = np.concatenate([modes[0].zeta, modes[0].white])
         mode = jax.tree.map(np.asarray, _mode(choice.condensed(own), theta))
         modes = [mode, *modes[1:]] if np.all(np.isfinite(mode.white)) else modes
-    return choice._replace(lift=_lift(own, choice, modes))
+    return choice._replace(lift=_lift(own, choice, modes)) if is_choosing else choice
 
 
 def _modes(problem: InverseProblem) -> list[Mode]:
@@ -240,7 +250,7 @@ def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximat
     With standard deviations of predicted readings over weights, (d,).
     """
     if not problem.noise.num_parameters:
-        return LaplaceApproximation(np.zeros(0), np.zeros((0, 0)), np.ones(0))
+        return standard_normal(0)
     weights, observed = np.asarray(weights_of(problem)), np.asarray(problem.observed)
     theta = np.concatenate([mode.zeta, mode.white])
     rest = (observed - np.asarray(_predicted(problem, theta))) / weights

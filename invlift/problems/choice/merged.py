@@ -109,6 +109,10 @@ class MergedProblem(InverseProblem):
         """As :meth:`InverseProblem.readings_of_whole`, of those of the means, (r,)."""
         return predicted[self.means]
 
+    def number_in_whole(self, index: int) -> int:
+        """That of a reading of a mean."""
+        return int(self.rows[index])
+
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """As of the problem with d readings, from predictions of the means, (r,)."""
         return self.asked.describe(theta, coefficients, self.readings_of_whole(predicted))

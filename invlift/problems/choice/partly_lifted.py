@@ -25,7 +25,11 @@ import jax.numpy as jnp
 
 from invlift.noise import Noise
 from invlift.problems.censored import CensoredProblem
-from invlift.problems.laplace_approximation import LaplaceApproximation, laplace_approximation
+from invlift.problems.laplace_approximation import (
+    LaplaceApproximation,
+    laplace_approximation,
+    standard_normal,
+)
 from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
@@ -198,10 +202,13 @@ class Referred(InverseProblem):
     ----------
     asked : InverseProblem
     reference : Reference
+    condensed : InverseProblem
+        With which starts are looked for: the problem itself, or one of fewer numbers.
     """
 
     asked: InverseProblem = field(kw_only=True)
     reference: Reference = field(kw_only=True)
+    condensed: InverseProblem = field(kw_only=True)
 
     @property
     def whole(self) -> InverseProblem:
@@ -210,8 +217,8 @@ class Referred(InverseProblem):
 
     @property
     def searched(self) -> InverseProblem:
-        """As of the problem in its own unknowns."""
-        return self.asked.searched
+        """The condensed problem."""
+        return self.condensed
 
     def to_whole(self, theta: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.to_whole`."""
@@ -220,6 +227,10 @@ class Referred(InverseProblem):
     def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.readings_of_whole`."""
         return self.asked.readings_of_whole(predicted)
+
+    def number_in_whole(self, index: int) -> int | None:
+        """As :meth:`InverseProblem.number_in_whole`."""
+        return self.asked.number_in_whole(index)
 
     def from_whole(self, lifted: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.from_whole`."""
@@ -244,19 +255,14 @@ class PartlyLiftedProblem(Referred):
     ----------
     matrix : (k, d)
         A.
-    condensed : InverseProblem
-        With which starts are looked for: the problem itself, or one of fewer numbers.
     """
 
     has_factor: ClassVar[bool] = True
 
     matrix: jax.Array = field(kw_only=True)
-    condensed: InverseProblem = field(kw_only=True)
 
-    @property
-    def searched(self) -> InverseProblem:
-        """The condensed problem."""
-        return self.condensed
+    def number_in_whole(self, index: int) -> None:
+        """None: they are combinations."""
 
     def from_whole(self, lifted: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.from_whole`, with noise that what is not lifted allows.
@@ -281,8 +287,24 @@ class PartlyLiftedProblem(Referred):
         return self.log_density_of_rest(self.model.readings_at(expansion), zeta)
 
 
-def referred(problem: InverseProblem, reference: Reference) -> Referred:
-    """The same posterior in variables with a reference."""
+def referred(
+    problem: InverseProblem,
+    reference: Reference | None = None,
+    condensed: InverseProblem | None = None,
+) -> Referred:
+    """The same posterior in variables with a reference.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    reference : Reference
+        The standard normal distribution if left out: variables are the unknowns themselves.
+    condensed : InverseProblem
+        With which starts are looked for; the problem itself if left out.
+    """
+    if reference is None:
+        sizes = problem.noise.num_parameters, problem.prior.num_white
+        reference = Reference(*map(standard_normal, sizes))
     return Referred(
         problem.model,
         ReferencePrior(problem.prior, reference.of_white),
@@ -296,19 +318,22 @@ def referred(problem: InverseProblem, reference: Reference) -> Referred:
         problem.observed,
         asked=problem,
         reference=reference,
+        condensed=problem.searched if condensed is None else condensed,
     )
 
 
-def laplace_referred(problem: InverseProblem) -> Referred:
+def laplace_referred(problem: InverseProblem, condensed: InverseProblem | None = None) -> Referred:
     """The same posterior in variables in which its Laplace approximation is standard normal.
+
+    Or that of a condensed problem.
 
     Raises
     ------
     InputError
         As :func:`~invlift.problems.laplace_approximation.laplace_approximation`.
     """
-    parts = laplace_approximation(problem.searched).split(problem.noise.num_parameters)
-    return referred(problem, Reference(*parts))
+    found = laplace_approximation(problem.searched if condensed is None else condensed)
+    return referred(problem, Reference(*found.split(problem.noise.num_parameters)), condensed)
 
 
 @program
@@ -378,6 +403,9 @@ class CondensedProblem(InverseProblem):
     def whole(self) -> InverseProblem:
         """The problem of the readings as they are."""
         return self.asked.whole
+
+    def number_in_whole(self, index: int) -> None:
+        """None: they are combinations."""
 
     def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.log_reference_of_unknowns`, with the density of what is left."""
