@@ -10,6 +10,7 @@ import pytest
 from contract_checks import assert_close, check_normal_space, check_target, in_turn
 
 import invlift
+from invlift.app.runs import sampling
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.models.jax_function import JaxFunction
@@ -21,11 +22,11 @@ from invlift.noise import (
     unknown_scale,
 )
 from invlift.problems.choice import lift_choice, partly_lifted, told_directions
-from invlift.problems.choice.lift_choice import choose
+from invlift.problems.choice.lift_choice import Choice, choose
 from invlift.problems.choice.partly_lifted import partly_lifted_problem
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.laplace_approximation import LaplaceApproximation
-from invlift.problems.scale_coordinate import with_scale_coordinate
+from invlift.problems.scale_coordinate import _estimate, with_scale_coordinate
 from invlift.programs.compilation import Program
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
@@ -276,6 +277,59 @@ def test_many_readings_are_found_from_products(monkeypatch):
     check_density("two groups", choice)
 
 
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize("method", ["laplace-mala", "gpcn"])
+def test_what_does_not_lift_searches_with_few_combinations(method, monkeypatch):
+    """The density is that of all readings, the reference nearly that of their derivatives."""
+    problem, kernel = problem_of("unknown"), sampling.find_kernel(method)
+    dense = sampling.target_of(problem, kernel).problem.reference
+    monkeypatch.setattr(lift_choice, "MANY_READINGS", 40)
+    choice = sampling.choice_of(problem, kernel)
+    kept = Choice.of_arrays(choice.scale, choice.arrays())
+    assert kept.lift is None
+    target = sampling.target_of(problem, kernel, kept)
+    assert target.problem.searched.num_observations < NUM_READINGS
+    np.testing.assert_allclose(
+        target.problem.reference.of_white.mode, dense.of_white.mode, atol=0.05
+    )
+    own = OrdinaryPosterior(with_scale_coordinate(problem, choice.scale))
+    rng = np.random.default_rng(5)
+    apart = [
+        density(target, white) + 0.5 * np.sum(np.asarray(target.unknowns(white)) ** 2)
+        - own.loglikelihood(target.unknowns(white)) for white in
+        rng.standard_normal((3, problem.num_unknowns))
+    ]  # fmt: skip
+    assert_close("density", np.ptp(apart), 0.0, 1e-8)
+
+
+density = jax.jit(lambda target, theta: target.logdensity(theta))
+
+
+def test_no_prior_normal_variables_are_changed_by_a_search(monkeypatch):
+    """A sampler without a reference walks on the unknowns themselves."""
+    problem, kernel = problem_of("known"), sampling.find_kernel("pcn")
+    monkeypatch.setattr(lift_choice, "MANY_READINGS", 40)
+    target = sampling.target_of(problem, kernel)
+    assert target.problem.searched.num_observations < NUM_READINGS
+    theta = np.random.default_rng(6).standard_normal(problem.num_unknowns)
+    np.testing.assert_array_equal(target.unknowns(theta), theta)
+    assert_close(
+        "density", density(target, theta), density(OrdinaryPosterior(problem), theta), 1e-9
+    )
+
+
+def test_the_scale_of_more_readings_than_unknowns():
+    """Unknowns that no reading depends on change nothing."""
+    problem, few = problem_of("unknown", linear), 5
+
+    def scale(num):
+        model = JaxFunction(lambda theta: matrix_of()[:, :few] @ theta[:few])
+        prior = StandardNormalPrior(jnp.zeros(num))
+        return float(_estimate(replace(problem, model=model, prior=prior)))
+
+    np.testing.assert_allclose(scale(few), scale(NUM_READINGS + 1), rtol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", [*NOISES, "student unknown", "relative"])
@@ -346,7 +400,7 @@ def test_a_run_goes_on_with_the_same_combinations(tmp_path, monkeypatch):
     other = choice_of("unknown")
     worse = replace(other.lift, basis=other.lift.basis[:, ::-1])
     monkeypatch.setattr(
-        "invlift.app.runs.sampling.choose", lambda problem: other._replace(lift=worse)
+        "invlift.app.runs.sampling.choose", lambda problem, **_: other._replace(lift=worse)
     )
     changed = invlift.sample(problem, draws=40, **settings)
     resumed = invlift.sample(problem, draws=40, checkpoint=tmp_path, resume=True, **settings)
