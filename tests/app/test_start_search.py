@@ -43,7 +43,9 @@ def test_each_chain_is_searched_for_once_and_a_resumed_run_looks_no_more(
 ):
     """What is lifted is chosen once as well: in the chains that are resumed it is kept."""
     chosen = []
-    monkeypatch.setattr(sampling, "choose", lambda each: chosen.append(each) or choose(each))
+    monkeypatch.setattr(
+        sampling, "choose", lambda each, **options: chosen.append(each) or choose(each, **options)
+    )
     path = write_problem(tmp_path, QUICK)
     assert call("run", path) == 3
     assert len(chosen) == 1

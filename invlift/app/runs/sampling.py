@@ -332,12 +332,13 @@ def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = N
     if choice.scale is not None:
         problem = with_scale_coordinate(problem, choice.scale)
     problem = merged(problem)
-    condensed = choice.condensed(problem.searched)
+    searched = problem.searched
+    condensed = choice.condensed(searched)
     if choice.lift is not None:
         problem = partly_lifted_problem(problem, choice.lift, condensed)
     elif kernel.target_kind == "laplace":
         problem = laplace_referred(problem, condensed)
-    elif condensed is not problem.searched:
+    elif condensed is not searched:
         problem = referred(problem, condensed=condensed)
     return problem.lifted() if kernel.target_kind == "manifold" else OrdinaryPosterior(problem)
 
