@@ -136,9 +136,10 @@ def inverse_problem(
 
 def _prior(prior: Any, model: Any) -> Prior:
     """The prior of all coefficients: with those that the model brings, and of unknowns by name."""
-    if isinstance(prior, Prior) and model.on_mesh.further:
+    brings = model.on_mesh.further if isinstance(model, ForwardModel) else {}
+    if isinstance(prior, Prior) and brings:
         name = model.coefficients_name
-        prior = replace(named_prior({name: prior, **model.on_mesh.further}), main=name)
+        prior = replace(named_prior({name: prior, **brings}), main=name)
     prior = named_prior(prior) if isinstance(prior, Mapping) else prior
     if not isinstance(prior, Prior):
         raise InputError(

@@ -185,7 +185,7 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     edge, resolution = check_prior(field)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
-    assert check_prior(asked_for(field, range=0.3))[1].level == "note"
+    assert check_prior(asked_for(field, correlation_range=0.3))[1].level == "note"
 
 
 def asked_for(field, **nominal):
@@ -366,7 +366,7 @@ def test_a_prior_far_below_what_was_asked_for_is_named(spec):
 
 def test_a_range_far_below_the_mesh_width_is_bad(spec):
     for length, level in ((0.1, "bad"), (0.2, "note"), (2.0, "ok")):
-        found = check_prior(asked_for(build_problem(spec), range=length))[1]
+        found = check_prior(asked_for(build_problem(spec), correlation_range=length))[1]
         assert found.level == level
 
 

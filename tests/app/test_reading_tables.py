@@ -57,7 +57,7 @@ def test_unknowns_have_the_names_of_their_keys(tmp_path):
     assert names[0] == "log_conductivity"
     assert sorted(names[1:]) == sorted(NAMES)
     np.testing.assert_allclose(field.sensors.points[3], [0.75, 0.5], atol=0.1)
-    assert field.prior.location == "nodes"
+    assert field.prior.parts["log_conductivity"].location == "nodes"
 
 
 def test_fields_of_the_mesh_file(tmp_path):
@@ -256,9 +256,9 @@ def test_units_of_columns_are_converted(tmp_path):
         "read with x converted from mm to m, y converted from cm to m, "
         "value converted from mV to V",
     )
-    described = {each.name: each.unit for each in quantities_of(fields[0].problem)}
+    described = {each.name: each.unit for each in quantities_of(fields[0])}
     assert described["solution"] == described["predicted"] == "V"
-    assert {each.unit for each in quantities_of(fields[1].problem)} == {""}
+    assert {each.unit for each in quantities_of(fields[1])} == {""}
     for keys, text, parts in (
         ({"length": "V"}, plain, ["[units] length", "a unit of length", "'V'"]),
         ({"solution": "K"}, other, ["column value", "converted to 'K'", "'mV'"]),

@@ -121,7 +121,7 @@ def test_readings_that_the_noise_cannot_have_made_are_refused(tmp_path):
 
 def test_noise_of_the_file_is_there_for_the_asking(tmp_path):
     spec = invlift.read_problem(write_problem(tmp_path, {"noise.sigma": LOGNORMAL}))
-    assert build_noise(spec, SimpleNamespace(sigma=None)).num_parameters == 1
+    assert build_noise(spec, SimpleNamespace(sigma=None, limits=None)).num_parameters == 1
     assert not invlift.build_problem(spec, needs_values=False).noise.num_parameters
 
 

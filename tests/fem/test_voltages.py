@@ -182,8 +182,9 @@ def test_what_is_written_reads_back(read, tmp_path, text):
 def test_what_the_page_shows_is_read(read):
     page = (Path(__file__).parents[2] / "docs" / "electrodes.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    table, unified = (read(text) for language, text in blocks if not language)
-    assert len(table.values) == len(unified.values) == 3
+    table, unified, driven = (read(text) for language, text in blocks if not language)
+    assert len(table.values) == len(unified.values) == len(driven.values) == 3
+    np.testing.assert_allclose(driven.currents[2], [0.0, 1e-3, 1e-3, -2e-3], rtol=1e-12)
     assert len(unified.positions) == 5
     np.testing.assert_allclose(unified.values[0], -8.56, rtol=1e-12)
     assert electrode_numbers(unified, list("pqrst")).max() == 4
