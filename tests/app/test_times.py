@@ -259,3 +259,13 @@ def test_times_are_the_same_in_any_unit_and_as_dates(tmp_path):
 def test_times_that_are_not_clear_are_one_line(tmp_path, capsys, changes, sensors, parts):
     assert call("check", write(tmp_path, changes, sensors)) == 2
     assert_one_line(capsys, parts)
+
+
+@pytest.mark.parametrize("strength", [{"steps": [[0.0, 1.0]]}, {"periodic": [[1.0, 2.0, 0.0]]}])
+def test_what_a_run_keeps_of_a_schedule_is_read_again(tmp_path, strength):
+    path = write(tmp_path, {"pde.point_source": [WELL | {"strength": strength}]})
+    spec = invlift.read_problem(path)
+    path.write_text(spec.to_toml())
+    (source,) = invlift.read_problem(path).pde.point_source
+    for key, value in strength.items():
+        assert [list(each) for each in getattr(source.strength, key)] == value

@@ -50,7 +50,7 @@ class ScheduleTable(Table):
             found = " and ".join(given) or "none"
             raise problem("steps, schedule or periodic", found, "give one of these")
         other = "before" if given == ["periodic"] else "mean"
-        if other in self.model_fields_set:
+        if getattr(self, other) != 0.0:  # what a run keeps has both, one of them 0
             remedy = "mean is that of periodic, and before that of steps and schedule"
             raise problem(f"no {other} beside {given[0]}", other, remedy)
         if self.time_unit is not None and self.schedule is None:
