@@ -34,8 +34,8 @@ from .fem.mesh.construction import mesh_from_arrays as mesh_from_arrays
 from .fem.mesh.construction import read_mesh as read_mesh
 from .fem.mesh.mesh import Mesh as Mesh
 from .fem.readings.locate import locate as locate
+from .fem.readings.sensor_tables import read_sensors as read_sensors
 from .fem.readings.sensors import Sensors as Sensors
-from .fem.readings.sensors import read_sensors as read_sensors
 from .fem.readings.sensors import sensors_from_arrays as sensors_from_arrays
 from .fem.time.assembly import assemble_transient as assemble_transient
 from .fem.time.schedules import oscillation as oscillation

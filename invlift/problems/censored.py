@@ -89,7 +89,7 @@ class CensoredProblem(InverseProblem):
         return LiftedPosterior(self._of_rows(LiftedUncensored))
 
     def of_all_readings(self, matrix: jax.Array) -> jax.Array:
-        """Weights of all readings, (k, d), from those of the ones that are not censored."""
+        """As :meth:`InverseProblem.of_all_readings`."""
         whole = jnp.zeros((matrix.shape[0], self.num_observations))
         return whole.at[:, np.asarray(self.rows)].set(matrix)
 

@@ -90,6 +90,10 @@ class InverseProblem(ProblemBase, Module):
         """The problem with which modes and starts are looked for."""
         return self
 
+    def of_all_readings(self, matrix: jax.Array) -> jax.Array:
+        """Weights of its readings, (k, d), from those of the readings of :attr:`searched`."""
+        return matrix
+
     def to_whole(self, theta: jax.Array) -> jax.Array:
         """Unknowns of the whole problem, (h + m,), at these."""
         return theta
@@ -283,3 +287,9 @@ class ExactProblem(InverseProblem):
     def lifted(self) -> Lifted:
         """The manifold of the inputs that reproduce the readings."""
         return Lifted(self)
+
+
+@program
+def prediction(problem: InverseProblem, theta: jax.Array) -> jax.Array:
+    """:meth:`InverseProblem.predict`, compiled once for all that ask for single predictions."""
+    return problem.predict(theta)

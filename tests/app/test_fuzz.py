@@ -21,7 +21,7 @@ from invlift.errors import InputError
 from invlift.fem.electrodes.voltages import read_voltages
 from invlift.fem.mesh import foreign_formats
 from invlift.fem.mesh.construction import read_mesh
-from invlift.fem.readings.sensors import read_sensors
+from invlift.fem.readings.sensor_tables import read_sensors
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 from invlift.samplers.chains.state import Block, start_chain

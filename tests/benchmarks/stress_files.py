@@ -33,7 +33,7 @@ from test_fuzz import WORDS, damaged, read_all
 
 from invlift.app.problem.problem_file import read_problem
 from invlift.fem.mesh.construction import read_mesh
-from invlift.fem.readings.sensors import read_sensors
+from invlift.fem.readings.sensor_tables import read_sensors
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 from invlift.samplers.chains.state import Block, start_chain

@@ -13,7 +13,8 @@ from invlift.errors import InputError
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.mesh.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
 from invlift.fem.readings.locate import locate
-from invlift.fem.readings.sensors import joined, read_sensors, sensors_from_arrays, write_sensors
+from invlift.fem.readings.sensor_tables import read_sensors, write_sensors
+from invlift.fem.readings.sensors import joined, sensors_from_arrays
 
 
 def holed_square(n=9, stretch=1.0):

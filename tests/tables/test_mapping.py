@@ -4,7 +4,7 @@ import pytest
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.voltages import read_voltages
-from invlift.fem.readings.sensors import read_sensors
+from invlift.fem.readings.sensor_tables import read_sensors
 from invlift.fem.time.clock import Clock
 from invlift.tables.mapping import with_columns
 from invlift.tables.table import table_of_text

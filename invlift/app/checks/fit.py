@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from invlift.app.checks.findings import Finding
-from invlift.problems.problem import InverseProblem
+from invlift.problems.problem import InverseProblem, prediction
 from invlift.problems.reading_names import name_of_reading
 from invlift.problems.starts.search import MAX_MISFIT, Fit, Start
 from invlift.programs.compilation import program
@@ -66,7 +66,7 @@ def check_limits(problem: InverseProblem, start: Start) -> list[Finding]:
         return []
     signs, limits = np.asarray(problem.noise.censored), np.asarray(problem.observed)
     theta = np.concatenate([np.zeros(problem.noise.num_parameters), start.fit.white])
-    beyond = signs * (limits - np.asarray(_predicted(problem, theta))) * (signs != 0.0)
+    beyond = signs * (limits - np.asarray(prediction(problem, theta))) * (signs != 0.0)
     num, size = int(np.count_nonzero(beyond > 0.0)), int(np.count_nonzero(signs))
     detail = f"{size} censored reading{'s' * (size > 1)}, which are in the density alone: {num} "
     detail += "beyond their limits where the others fit best"
@@ -77,11 +77,6 @@ def check_limits(problem: InverseProblem, start: Start) -> list[Finding]:
     detail += f", most {name_of_reading(problem, worst)}, {value:.4g} where the reading is "
     detail += f"{'below' if signs[worst] < 0.0 else 'above'} {limits[worst]:.4g}"
     return [Finding("note", "limits", detail)]
-
-
-@program
-def _predicted(problem: InverseProblem, theta):
-    return problem.predict(theta)
 
 
 def _of_a_start(problem: InverseProblem, start: Start) -> Finding:

@@ -16,7 +16,7 @@ from invlift.app.runs.quantities import quantities_of
 from invlift.app.studies.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
 from invlift.fem.electrodes.voltages import write_voltages
-from invlift.fem.readings.sensors import write_sensors
+from invlift.fem.readings.sensor_tables import write_sensors
 from invlift.files.atomic import replace_on_success
 from invlift.files.tables import integer, number
 from invlift.noise import known_noise

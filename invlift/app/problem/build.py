@@ -35,7 +35,8 @@ from invlift.fem.fields.random_field import BoundaryNormalTable
 from invlift.fem.mesh.construction import METRE, read_mesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
-from invlift.fem.readings.sensors import Sensors, read_sensors
+from invlift.fem.readings.sensor_tables import read_sensors
+from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.time.clock import Clock
 from invlift.models.base import ForwardModel

@@ -53,7 +53,6 @@ from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget, Target
 
-#: Targets of an inverse problem, by what kernels call them.
 #: Draws that each chain makes first, where as many are asked for as it takes.
 FIRST_GOAL = 200
 #: Draws of which it is asked whether they can be kept, and statistics of each, about.

@@ -24,7 +24,8 @@ from invlift.fem.electrodes.injections import Patterns, patterns_of_pairs
 from invlift.fem.electrodes.patterns import Read, current_columns, matlab_data
 from invlift.fem.electrodes.unified_data import ROLES
 from invlift.fem.readings.column_words import sigma_factor, unused, used_rows
-from invlift.fem.readings.sensors import Sensors, checked, with_entries
+from invlift.fem.readings.sensor_tables import with_entries
+from invlift.fem.readings.sensors import Sensors, checked
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns
 from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text

@@ -252,9 +252,7 @@ class InclusionsTable(PriorTable):
         return inclusion_prior(
             mesh,
             background=built(self.background),
-            inclusion=self.inclusion.build()
-            if isinstance(self.inclusion, Table)
-            else self.inclusion,
+            inclusion=built(self.inclusion),
             range=self.range,
             smoothness=self.smoothness,
             share=self.share,

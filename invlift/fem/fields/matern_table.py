@@ -20,13 +20,12 @@ from invlift.fem.fields.hierarchical_matern import HierarchicalMaternPrior, some
 from invlift.fem.fields.matern import MaternPrior
 from invlift.fem.mesh.mesh import Mesh
 from invlift.files.tables import Table, number, one_of, problem
-from invlift.unknowns.distributions import Distribution
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS, DistributionTable
+from invlift.unknowns.distributions.tables import DISTRIBUTIONS
 
 
-def built(value: float | DistributionTable) -> float | Distribution:
-    """A number, or the distribution that stands in its place."""
-    return value.build() if isinstance(value, DistributionTable) else value
+def built(value: Any) -> Any:
+    """A number, or what a table in its place makes, a distribution for example."""
+    return value.build() if isinstance(value, Table) else value
 
 
 class MaternKeys(Table):

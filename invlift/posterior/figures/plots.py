@@ -65,7 +65,7 @@ class Plots:
         names: Sequence[str] | None = None,
         ax: Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw traces and ranks of scalars, two panels each: see `scalar_plots.plot.chains`.
+        """Draw traces and ranks of scalars, two panels each: see `scalar_plots.plot_chains`.
 
         `names` are some of the `scalars`, or there is an `InputError`; the name of a vector stands
         for its first entries. Without them the first eight are drawn.
@@ -82,7 +82,7 @@ class Plots:
         names: Sequence[str] | None = None,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw scalars beside their priors, and pairs: see `scalar_plots.plot.parameters`.
+        """Draw scalars beside their priors, and pairs: see `scalar_plots.plot_parameters`.
 
         `names` are as of :meth:`chains`. Without them the first eight whose prior density is known
         are drawn, or if there is none of these the first eight; an `InputError` if there is no
@@ -95,7 +95,7 @@ class Plots:
     def leave_one_out(
         self, path: str | os.PathLike | None = None, *, ax: Axes | Sequence[Axes] | None = None
     ) -> Panels:
-        """Draw leave-one-out probabilities and Pareto k: see `sensor_plots.plot.leave_one_out`."""
+        """Draw leave-one-out probabilities and Pareto k: see `sensor_plots.plot_leave_one_out`."""
         labels = getattr(self.posterior.sensors, "labels", None)
         return saved(plot_leave_one_out(self.posterior.fit.leave_one_out(), labels, ax), path)
 
@@ -106,7 +106,7 @@ class Plots:
         quantity: str = "reading",
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw predictions against readings, and residuals: see `sensor_plots.plot.sensors`."""
+        """Draw predictions against readings, and residuals: see `sensor_plots.plot_sensors`."""
         labels = getattr(self.posterior.sensors, "labels", None)
         return saved(plot_sensors(self.posterior.fit.sensors(), quantity, labels, ax), path)
 
@@ -117,7 +117,7 @@ class Plots:
         names: Sequence[str] | None = None,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw what there is along an axis of numbers: see `series.plot.series`.
+        """Draw what there is along an axis of numbers: see `series.plot_series`.
 
         `names` are of readings with such an axis, and of other quantities that have one, or there
         is an `InputError`. Without them the first twelve are drawn, those with readings first. On

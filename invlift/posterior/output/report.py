@@ -138,7 +138,8 @@ def _maps(posterior: Posterior) -> Iterator[str]:
     yield from figure({f"{base}_sd": f"{base}, sd" for base in derived}, "magma")
     above = {name: f"P(k > {name.removeprefix(ABOVE)})" for name in fields if ABOVE in name}
     yield from figure(above, "cividis")
-    materials = {name: f"P({name.removeprefix(MATERIAL)})" for name in fields if MATERIAL in name}
+    names = [MATERIAL + each for each in posterior.materials]
+    materials = {name: f"P({name.removeprefix(MATERIAL)})" for name in fields if name in names}
     yield from figure(materials, "cividis", is_shared=True)
     checks = {"r_hat": "R-hat", "ess_bulk": "effective sample size"}
     found = {f"{base}_{key}": f"{base}, {text}" for base in own for key, text in checks.items()}

@@ -32,9 +32,8 @@ def fields_of(
 ) -> dict[str, dict[str, np.ndarray]]:
     """`Posterior.fields` by "node" and "cell"; of further quantities there are moments alone."""
     found = {place: {} for place in PLACES}
-    moments = [chain.moments for chain in chains]
     for name, quantity in (described | {each.name: each for each in further}).items():
-        own = [part[name] for part in moments if name in part]
+        own = [chain.moments[name] for chain in chains if name in chain.moments]
         draws = [chain.draws[name] for chain in chains] if name in described else None
         if quantity.place is None or (draws is None and not own):
             continue
@@ -63,12 +62,12 @@ def of_all_draws(chains: Sequence[Chain], name: str) -> dict[str, np.ndarray]:
     `mean` and `sd`, and where there are batches enough `r_hat`, `ess_bulk` and `mcse_mean`, (N,)
     each: the draws that are stored may be too few to tell chains that agree from others.
     """
-    moments = [part[name] for part in [chain.moments for chain in chains] if name in part]
+    moments = [chain.moments[name] for chain in chains if name in chain.moments]
     if every_of(chains, name) == 1 or len(moments) < len(chains):
         return {}
     both = merged(moments)
     found = {"mean": both.mean, "sd": both.sd}
-    batches = [part[name] for part in [chain.batches for chain in chains] if name in part]
+    batches = [chain.batches[name] for chain in chains if name in chain.batches]
     if len(batches) == len(chains):  # chains of a few draws have none
         ess = ess_of_batches(both, batches)
         found |= {"ess_bulk": ess, "mcse_mean": both.sd / np.sqrt(ess)}

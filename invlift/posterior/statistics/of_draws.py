@@ -78,13 +78,12 @@ class PosteriorStatistics(PosteriorDraws):
 
         For a field problem `log_conductivity_mean`, `_sd`, `_q05`, `_q50`, `_q95`, `_r_hat`,
         `_ess_bulk`, `_ess_tail`, `_mcse_mean`, `_mcse_sd`, `conductivity_mean`, `_q05`, `_q50`,
-        `_q95`, for each threshold `conductivity_above_{threshold}`, and for each of the
-        materials `probability_{material}`; with a prior standard
-        deviation also `variance_reduction` and `log_conductivity_prior_sd`; each one value per node
-        or per cell. Always per node, `solution_mean` and `solution_sd` if the chains have kept
-        moments of the solution, and `solution_q05`, `_q50`, `_q95` if they have kept draws of it.
-        Of any other field the same as of the log-conductivity, without the conductivity, and its
-        variance reduction by name.
+        `_q95`, for each threshold `conductivity_above_{threshold}`, and for each of the materials
+        `probability_{material}`; with a prior standard deviation also `variance_reduction` and
+        `log_conductivity_prior_sd`; each one value per node or per cell. Always per node,
+        `solution_mean` and `solution_sd` if the chains have kept moments of the solution, and
+        `solution_q05`, `_q50`, `_q95` if they have kept draws of it. Of any other field the same as
+        of the log-conductivity, without the conductivity, and its variance reduction by name.
         """
         return self.fields_by_place["node"] | self.fields_by_place["cell"]
 

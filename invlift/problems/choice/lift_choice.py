@@ -32,7 +32,7 @@ from invlift.problems.laplace_approximation import (
     minimise,
     standard_normal,
 )
-from invlift.problems.problem import InverseProblem
+from invlift.problems.problem import InverseProblem, prediction
 from invlift.problems.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.problems.starts.fit import initial_point
 from invlift.programs.compilation import program
@@ -253,7 +253,7 @@ def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximat
         return standard_normal(0)
     weights, observed = np.asarray(weights_of(problem)), np.asarray(problem.observed)
     theta = np.concatenate([mode.zeta, mode.white])
-    rest = (observed - np.asarray(_predicted(problem, theta))) / weights
+    rest = (observed - np.asarray(prediction(problem, theta))) / weights
     rest -= basis @ (basis.T @ rest)
     rest = np.copysign(np.hypot(rest, spread), rest)
     combined = basis.T @ (observed / weights)
@@ -303,11 +303,6 @@ def _told(problem: InverseProblem, zeta, white):
     found = problem.noise.score_and_information(predicted, zeta, problem.observed)
     score, scale = found[0], found[1] ** -0.5
     return score * scale, scale, by_white / scale[:, None]
-
-
-@program
-def _predicted(problem: InverseProblem, theta):
-    return problem.predict(theta)
 
 
 @program

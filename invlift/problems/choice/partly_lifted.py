@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 
 from invlift.noise import Noise
-from invlift.problems.censored import CensoredProblem
 from invlift.problems.laplace_approximation import (
     LaplaceApproximation,
     laplace_approximation,
@@ -367,10 +366,8 @@ def partly_lifted_problem(
         With which starts are looked for; the problem itself if left out.
     """
     uncensored = problem.searched
-    matrix = lift.basis.T / weights_of(uncensored)
+    matrix = problem.of_all_readings(lift.basis.T / weights_of(uncensored))
     noise = noise_of_combinations(uncensored, lift.basis)
-    if isinstance(problem, CensoredProblem):
-        matrix = problem.of_all_readings(matrix)
     return PartlyLiftedProblem(
         problem.model.combined(matrix),
         ReferencePrior(problem.prior, lift.of_white),

@@ -15,7 +15,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.problems.laplace_approximation import LaplaceApproximation, find_mode, find_noise
-from invlift.problems.problem import InverseProblem
+from invlift.problems.problem import InverseProblem, prediction
 from invlift.problems.reading_names import name_of_reading, names_of_constraints
 from invlift.problems.starts.fit import initial_point
 from invlift.problems.starts.landing import (
@@ -244,7 +244,7 @@ def _check_repeated(problem: InverseProblem, where: str, seed: int) -> None:
     """Refuse readings that are alike for any unknowns but differ by far more than their noise."""
     rng, noise = np.random.default_rng(seed), problem.noise
     theta = [rng.standard_normal(problem.num_unknowns) for _ in range(NUM_ALIKE)]
-    predicted = np.stack([np.asarray(_predicted(problem, each)) for each in theta])
+    predicted = np.stack([np.asarray(prediction(problem, each)) for each in theta])
     readings = np.asarray(problem.observed)
     sigma = np.asarray(noise.sigma(jnp.zeros(noise.num_parameters)))
     sigma = np.broadcast_to(sigma, readings.shape) * (np.abs(readings) if noise.relative else 1.0)
@@ -295,11 +295,6 @@ def _miss(own, position):
     if not problem.noise.is_exact:
         meant = problem.noise.predicted(meant, problem.split(theta)[0], eta)
     return problem.predict(theta) - meant
-
-
-@program
-def _predicted(problem: InverseProblem, theta):
-    return problem.predict(theta)
 
 
 @program
