@@ -21,6 +21,7 @@ from invlift.app.checks.mesh_error import (
 from invlift.app.problem.problem_file import parse_problem
 from invlift.app.runs.mesh_correction import corrected_at_mode
 from invlift.errors import InputError
+from invlift.problems.choice import lift_choice
 from invlift.problems.laplace_approximation import laplace_approximation
 from invlift.problems.starts.search import Fit
 
@@ -234,3 +235,16 @@ def test_bands_hold_the_truth():
     for name in ("refined", "corrected"):
         assert abs(shares[name][0] - 0.9) < 3.0 * shares[name][1] + 0.02, shares
     assert shares["as it is"][0] < 0.9 - 4.0 * shares["as it is"][1], shares
+
+
+def test_many_readings_of_which_one_is_censored_are_corrected(monkeypatch):
+    """The combinations that stand for them are of the readings that are not."""
+    monkeypatch.setattr(lift_choice, "FEW", 5)
+    monkeypatch.setattr(lift_choice, "MANY_READINGS", 20)
+    problem, _ = problem_of(box_mesh(2, 6), 0.05)
+    limits = np.where(np.arange(30) == 3, "<", "")
+    noise = problem.noise.with_limits(limits)
+    values = np.asarray(problem.observed)
+    censored = invlift.inverse_problem(problem.model, problem.prior, noise, values)
+    found, whole = (corrected_at_mode(each).model.offset for each in (censored, problem))
+    np.testing.assert_allclose(found, whole, rtol=0.2, atol=0.05 * np.abs(whole).max())

@@ -145,3 +145,19 @@ def test_files_that_are_none(tmp_path):
     sensors = read_voltages(path, 2)
     with pytest.raises(InputError, match="of 5 electrodes"):
         patterns_of(sensors, [*NAMES, "front"])
+
+
+def test_rows_that_are_not_valid_are_left_out_with_their_currents(tmp_path):
+    header, *rows = TABLE.splitlines()
+    rows = [f"{row},{int(number != 1)}" for number, row in enumerate(rows)]
+    sensors = read_voltages(write(tmp_path, "\n".join([f"{header},valid", *rows, ""])), 2)
+    whole = read_voltages(write(tmp_path, TABLE), 2)
+    kept = [0, 2, 3, 4]
+    np.testing.assert_array_equal(sensors.values, whole.values[kept])
+    np.testing.assert_array_equal(sensors.currents, whole.currents[kept])
+
+
+def test_other_columns_of_a_mat_file_are_refused(tmp_path):
+    path = write(tmp_path, KIT4)
+    with pytest.raises(InputError, match=r"columns\.value: expected one of current, pairs"):
+        read_voltages(path, 2, columns={"value": "Uel"})

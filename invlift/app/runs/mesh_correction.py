@@ -12,7 +12,7 @@ from invlift.fem.mesh.finer_mesh import extrapolated
 from invlift.models.base import ForwardModel
 from invlift.models.combinations import Combinations
 from invlift.models.corrected import Corrected, corrected
-from invlift.problems.choice.lift_choice import choose
+from invlift.problems.choice.lift_choice import with_few_readings
 from invlift.problems.choice.merged import merged
 from invlift.problems.laplace_approximation import laplace_approximation
 from invlift.problems.problem import InverseProblem
@@ -48,9 +48,8 @@ def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
         found = "exact readings" if problem.noise.is_exact else "another model"
         raise InputError("corrected_at_mode", expected, found, "take the problem as it is")
     finer = again(1)
-    on_finer = merged(replace(problem, model=finer))
-    condensed = choose(on_finer, is_lifting=False).condensed(on_finer)
-    mode = laplace_approximation(condensed).mode
+    on_finer = merged(replace(problem, model=finer)).searched
+    mode = laplace_approximation(with_few_readings(on_finer)).mode
     centre = _transformed(problem.prior, problem.split(mode)[1])
     return replace(problem, model=_corrected(problem.model, finer, centre))
 

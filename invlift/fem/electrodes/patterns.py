@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -84,8 +84,9 @@ def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
         own = table.with_numbers({column}).array(column)
         currents[:, number - 1] = own * _factor("current", unit, where)
     rest = table.frame.drop(columns=[column for column, _ in found.values()])
-    places = [f"{table.name}, row {row}" for row in table.rows]
-    return replace(table, frame=rest), _balanced("currents", currents, places)
+    return replace(table, frame=rest), _balanced(
+        "currents", currents, lambda k: f"{table.name}, row {table.rows[k]}"
+    )
 
 
 def _factor(what: str, unit: str, where: str) -> float:
@@ -95,17 +96,18 @@ def _factor(what: str, unit: str, where: str) -> float:
     return known.get(unit, 1.0)
 
 
-def _balanced(what: str, currents: np.ndarray, places: list[str]) -> np.ndarray:
+def _balanced(what: str, rows: np.ndarray, where: Callable[[int], str]) -> np.ndarray:
     """Rows that add up to zero; what rounding left of them is taken from all."""
-    sums = np.abs(currents.sum(axis=1))
-    wrong = np.flatnonzero(~(sums <= _ROUNDED * np.abs(currents).max(axis=1, initial=0.0)))
+    sums = np.abs(rows.sum(axis=1))
+    wrong = np.flatnonzero(~(sums <= _ROUNDED * np.abs(rows).max(axis=1, initial=0.0)))
     if wrong.size:
-        found = f"{currents[wrong[0]].sum():g}, of {np.abs(currents[wrong[0]]).max():g} at most"
+        first = rows[wrong[0]]
+        found = f"{first.sum():g}, of {np.abs(first).max():g} at most"
         remedy = "correct it, or add the electrode that is missing"
-        raise InputError(places[wrong[0]], f"{what} that add up to zero", found, remedy)
-    share = np.where(currents != 0.0, 1.0, 0.0)
-    mean = currents.sum(axis=1, keepdims=True) / np.maximum(share.sum(axis=1, keepdims=True), 1.0)
-    return currents - share * mean
+        raise InputError(where(wrong[0]), f"{what} that add up to zero", found, remedy)
+    share = np.where(rows != 0.0, 1.0, 0.0)
+    mean = rows.sum(axis=1, keepdims=True) / np.maximum(share.sum(axis=1, keepdims=True), 1.0)
+    return rows - share * mean
 
 
 def matlab_data(path: Path, name: str, columns: Mapping[str, str] | None) -> Read:
@@ -120,7 +122,8 @@ def matlab_data(path: Path, name: str, columns: Mapping[str, str] | None) -> Rea
     ------
     InputError
         If the file cannot be read, a matrix is not there or has another shape, no voltage is left,
-        currents or weights do not add up to zero, or a unit is none of these.
+        currents or weights do not add up to zero, a unit is none of these, or ``columns`` has
+        another key.
     """
     remedy = "check the path; it is relative to the problem file"
     content = read_input(path, name, "a MAT-file", remedy=remedy, max_bytes=MAX_BYTES)
@@ -133,6 +136,9 @@ def matlab_data(path: Path, name: str, columns: Mapping[str, str] | None) -> Rea
         found = f"what cannot be read: {first_line(error)}"
         raise InputError(name, "a MAT-file", found, "copy it again, or save it again") from None
     held = {key: each for key, each in held.items() if not key.startswith("__")}
+    if unknown := [key for key in columns or () if key not in _MATRICES]:
+        expected = f"one of {', '.join(_MATRICES)}, as {name} is a MAT-file"
+        raise InputError(f"columns.{unknown[0]}", expected, "another", "rename it, or leave it out")
     arrays, said = {}, []
     for what, names in _MATRICES.items():
         wanted, unit = without_unit((columns or {}).get(what, ""))
@@ -162,10 +168,10 @@ def matlab_data(path: Path, name: str, columns: Mapping[str, str] | None) -> Rea
     if not is_there.any():
         raise InputError(name, "voltages", "NaN throughout", "name the right matrix")
     injections, numbers, values = (each[is_there] for each in (injections, numbers, values))
-    places = [[f"{name}, {what} {i + 1}" for i in each]
-              for what, each in (("injection", injections), ("pair", numbers))]  # fmt: skip
-    currents = _balanced("currents", currents.T[injections], places[0])
-    weights = _balanced("weights", pairs.T[numbers], places[1])
+    currents = _balanced(
+        "currents", currents.T[injections], lambda k: f"{name}, injection {injections[k] + 1}"
+    )
+    weights = _balanced("weights", pairs.T[numbers], lambda k: f"{name}, pair {numbers[k] + 1}")
     notes = [f"read {', '.join(said)}"]
     if not is_there.all():
         notes.append(f"left out where the voltage is NaN: {np.count_nonzero(~is_there)}")

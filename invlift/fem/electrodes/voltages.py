@@ -106,8 +106,10 @@ def read_voltages(
     else:
         table = with_columns(table, columns) if columns else table
         table, currents = current_columns(table)
-        table = _with_known_columns(table, needs_values, currents is not None)
+        table, lines = _with_known_columns(table, needs_values, currents is not None), table.rows
         table, notes = used_rows(table)
+        if currents is not None:
+            currents = currents[np.isin(lines, table.rows)]
         table = with_entries(table, _NUMBERS)
         notes, factor = [*table.notes, *notes], sigma_factor(table)
         # That of a value may be any, and is the reading's.

@@ -146,6 +146,13 @@ def choose(problem: InverseProblem, *, is_lifting: bool = True) -> Choice:
     return choice._replace(lift=_lift(own, choice, modes)) if is_choosing else choice
 
 
+def with_few_readings(problem: InverseProblem) -> InverseProblem:
+    """The problem, or where it has many readings one of combinations with nearly its modes."""
+    if problem.num_observations <= MANY_READINGS:
+        return problem
+    return choose(problem, is_lifting=False).condensed(problem)
+
+
 def _modes(problem: InverseProblem) -> list[Mode]:
     """Different modes that hold some of the posterior probability, the heaviest first."""
     starts = [_start(problem, number) for number in range(NUM_MODES)]
