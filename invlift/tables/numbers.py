@@ -118,7 +118,7 @@ def _with_decimal_commas(entries: list[str]) -> np.ndarray | None:
 
 
 def _framed(numbers: np.ndarray, columns: list[str], size: int) -> pd.DataFrame:
-    return pd.DataFrame(dict(zip(columns, numbers.reshape(-1, size), strict=True)))
+    return pd.DataFrame(dict(zip(columns, numbers.reshape(len(columns), size), strict=True)))
 
 
 def _with_points(parts, kinds, is_word, entries, refuse) -> tuple[pd.Series, list[str]]:

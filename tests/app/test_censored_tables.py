@@ -60,6 +60,13 @@ def test_noise_without_a_distribution_function_is_refused_by_its_key(tmp_path):
         build(write_problem(tmp_path, changes, sensors=SENSORS))
 
 
+def test_limits_alone_are_refused_by_the_name_of_their_table(tmp_path):
+    sensors = "x,y,value,sigma\n0.3,0.4,<2.1,0.1\n0.6,0.7,<2.9,0.1\n"
+    path = write_problem(tmp_path, sensors=sensors)
+    with pytest.raises(invlift.InputError, match=r"sensors.csv: .*found limits alone"):
+        build(path)
+
+
 def test_a_run_keeps_limits(tmp_path, capsys):
     path = write_problem(tmp_path, sensors=SENSORS)
     assert call("check", path) == 0

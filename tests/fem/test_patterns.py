@@ -125,6 +125,13 @@ def test_notes_say_what_was_taken_for_what(tmp_path):
         (TABLE.replace("1 [mA]", "1 [kA]"), "a unit among A, mA, uA, found 'kA'"),
         (TABLE.replace("left,bottom", "left,inside", 1), "column n: expected a number from 1 to 4"),
         (TABLE.replace(",m,n", ",m,o"), "no column 'n'"),
+        (TABLE.splitlines()[0] + "\n", "one sensor, found only a header"),
+        (
+            TABLE.replace("2000.0,-1000.0,-1000.0", "0,0,0", 1),
+            "row 2: expected currents that are not",
+        ),
+        (TABLE.replace("2000.0,-1000.0,-1000.0", "1e60,-1e60,0", 1), "row 2: .* up to 1e"),
+        (TABLE.replace(",name", ",a"), "beside currents of the electrodes, found column a"),
     ],
 )
 def test_bad_input(tmp_path, content, message):

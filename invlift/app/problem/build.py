@@ -343,7 +343,8 @@ def _key_of(spec: ProblemSpec, sensors: Sensors, where: str) -> str:
 
     The library calls it "prior std" or "noise sigma", the source or a boundary condition by its
     argument, what belongs to a group after a comma, "dirichlet, left", and readings by their index
-    among those in use, "observed, index 3".  Anything else stays as it is.
+    among those in use, "observed, index 3", or all of them, "observed".  Anything else stays as it
+    is.
     """
     experiment, (name, *entries) = "", where.split(", ")
     if name.startswith("experiment "):
@@ -353,7 +354,8 @@ def _key_of(spec: ProblemSpec, sensors: Sensors, where: str) -> str:
         own, equation = spec.experiment[experiment].model_fields_set, ("experiment", experiment)
     section, _, key = name.partition(" ")
     if name == "observed":
-        return f"{sensors.name}, row {sensors.rows[int(entries[0].removeprefix('index '))]}"
+        rows = (f", row {sensors.rows[int(each.removeprefix('index '))]}" for each in entries)
+        return sensors.name + "".join(rows)
     if name == "flux":
         return f"{sensors.name}, column over, {', '.join(entries)}"
     if name == "boundary conditions":

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.io
 
 from invlift.errors import InputError, first_line
+from invlift.fem.readings.sensors import MAX_SIZE
 from invlift.files.input_files import read_input
 from invlift.tables.table import MAX_BYTES, Table
 from invlift.tables.units import without_unit
@@ -30,6 +31,8 @@ _MATRICES = {
 }
 _UNITS = {"current": {"A": 1.0, "mA": 1e-3, "uA": 1e-6}, "voltage": {"V": 1.0, "mV": 1e-3}}
 _CURRENT = re.compile(r"(?:current|i)[ _]?(\d+)", re.IGNORECASE)
+#: Columns that say what is driven where there is one for each electrode's current.
+_PAIRS = "a", "b", "current"
 #: Currents add up to zero but for what was rounded when they were written.
 _ROUNDED = 1e-3
 
@@ -64,8 +67,8 @@ def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
     Raises
     ------
     InputError
-        If numbers of electrodes are left out, a unit is none of currents, or currents do not add
-        up to zero.
+        If numbers of electrodes are left out, a unit is none of currents, currents are all zero or
+        do not add up to zero, or another column says what is driven as well.
     """
     found = {}
     for column in table.columns:
@@ -75,6 +78,11 @@ def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
     if len(found) < 2:
         return table, None
     where = f"{table.name}, row {table.first}"
+    names = [without_unit(column)[0].casefold() for column in table.columns]
+    if others := [each for each in _PAIRS if each in names]:
+        remedy = "remove it: what is driven is said twice"
+        expected = "no further column of what is driven beside currents of the electrodes"
+        raise InputError(where, expected, f"column {others[0]}", remedy)
     if sorted(found) != list(range(1, len(found) + 1)):
         expected = f"columns current 1 to current {len(found)}"
         listed = ", ".join(column for column, _ in found.values())
@@ -98,8 +106,12 @@ def _factor(what: str, unit: str, where: str) -> float:
 
 def _balanced(what: str, rows: np.ndarray, where: Callable[[int], str]) -> np.ndarray:
     """Rows that add up to zero; what rounding left of them is taken from all."""
-    sums = np.abs(rows.sum(axis=1))
-    wrong = np.flatnonzero(~(sums <= _ROUNDED * np.abs(rows).max(axis=1, initial=0.0)))
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    bad = np.flatnonzero(~((largest > 0.0) & (largest <= MAX_SIZE)))
+    if bad.size:
+        expected = f"{what} that are not all zero, up to {MAX_SIZE:g} in size"
+        raise InputError(where(bad[0]), expected, f"{largest[bad[0]]:g}", "correct or remove it")
+    wrong = np.flatnonzero(~(np.abs(rows.sum(axis=1)) <= _ROUNDED * largest))
     if wrong.size:
         first = rows[wrong[0]]
         found = f"{first.sum():g}, of {np.abs(first).max():g} at most"
