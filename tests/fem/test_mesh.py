@@ -241,8 +241,56 @@ def test_a_med_file_without_groups_is_explained(tmp_path):
     assert read_mesh(path).num_cells == 4
     with h5py.File(path, "r+") as file:
         del file["FAS"]
-    with pytest.raises(InputError, match="expected groups in a MED file, found no groups"):
-        read_mesh(path)
+        family = file.create_group("FAS/mesh/ELEME/F_2D_1")
+        family.attrs["NUM"] = -1  # as gmsh writes it, without GRO
+    for _ in range(2):
+        with pytest.raises(InputError, match="expected groups in a MED file, found no groups"):
+            read_mesh(path)
+        with h5py.File(path, "r+") as file:
+            file.pop("FAS", None)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "key", "names"),
+    [("med", "cell_tags", ("left", "body")), ("mesh", "medit:ref", ("3", "5"))],
+)
+def test_groups_of_other_formats(tmp_path, suffix, key, names):
+    """SALOME's MED has names of the groups' numbers, Medit and FreeFEM the numbers alone."""
+    path = tmp_path / f"a.{suffix}"
+    sides = np.array([[3, 0], [0, 1]])
+    tags = [np.array([3, 0]), np.array([5, 5, 0, 0])]
+    cells = [("line", sides), ("triangle", CELLS)]
+    mesh = meshio.Mesh(POINTS, cells, cell_data={key: tags})
+    mesh.cell_tags, mesh.point_tags = {3: ["left"], 5: ["body"]}, {}
+    mesh.write(path)
+    found = read_mesh(path)
+    assert found.boundaries[names[0]].tolist() == [[0, 3]]
+    assert found.subdomains[names[1]].tolist() == [0, 1]
+    assert set(found.boundaries) | set(found.subdomains) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("$Nodes", "$ParametricNodes", "Mesh.SaveParametric = 0"),
+        ("$Nodes", "$PartitionedEntities\n1\n$EndPartitionedEntities\n$Nodes", "in one part"),
+    ],
+)
+def test_other_gmsh_files_are_named(tmp_path, old, new, part):
+    text = GMSH_22.replace(old, new)
+    with pytest.raises(InputError, match=part):
+        read_mesh(write(tmp_path / "a.msh", text))
+
+
+def test_groups_that_gmsh_left_out_are_named(tmp_path):
+    """Version 2.2 with Mesh.SaveAll = 1 has the names of the groups, and all elements in none."""
+    lines = GMSH_22.split("\n")
+    start = lines.index("$Elements") + 2
+    for number in range(start, start + 9):
+        entries = lines[number].split()
+        lines[number] = " ".join([*entries[:3], "0", *entries[4:]])
+    with pytest.raises(InputError, match="groups 'left side', 'body', .* none in any; .* 4.1"):
+        read_mesh(write(tmp_path / "a.msh", "\n".join(lines)))
 
 
 def test_element_with_a_node_that_does_not_exist(tmp_path):

@@ -28,6 +28,8 @@ from invlift.files.input_files import read_input
 #: Largest mesh file that is read.
 MAX_BYTES = 2**31
 _NUM_NODES = {"vertex": 1, "line": 2, "triangle": 3, "tetra": 4}
+#: Arrays of the groups' numbers, as meshio calls them: of gmsh, Medit and FreeFEM, SU2, and MED.
+_TAGS = "gmsh:physical", "medit:ref", "su2:tag", "cell_tags"
 _CONVERT = "convert it to gmsh .msh (2.2 or 4.1), or to .vtu or .vtk, which keep no named groups"
 
 
@@ -52,7 +54,12 @@ def read_mesh_arrays(path: Path, name: str) -> tuple[dict[str, Any], list[str]]:
     facet_type = {"triangle": "line", "tetra": "triangle"}[cell_type]
     is_cell = [kind == cell_type and len(data) > 0 for kind, data in blocks]
     is_facet = [kind == facet_type and len(data) > 0 for kind, data in blocks]
-    members = _group_members(file_mesh, _physical_names(content))
+    names = _physical_names(content)
+    members = _group_members(file_mesh, names)
+    if names and not members:
+        listed = ", ".join(map(repr, names.values()))
+        remedy = "save it as .msh 4.1 (gmsh leaves them out of 2.2 with Mesh.SaveAll = 1)"
+        raise InputError(name, f"elements in the groups {listed}", "none in any", remedy)
     kept, notes = _cells_of_groups(file_mesh, is_cell, cell_type)
 
     cells = np.concatenate([data for (_, data), use in zip(blocks, is_cell, strict=True) if use])
@@ -261,7 +268,7 @@ def _group_members(
 ) -> dict[str, list[np.ndarray]]:
     """Return, for each group and each block of the file, which elements of the block are in it.
 
-    A group without a name goes by its tag, written as text.
+    A group without a name goes by its number, written as text.
     """
     lengths = [len(block.data) for block in file_mesh.cells]
     members: dict[str, list[np.ndarray]] = {}
@@ -274,13 +281,16 @@ def _group_members(
             for mask, index in zip(masks_of(group), index_of_block, strict=True):
                 if index is not None:
                     mask[np.asarray(index, dtype=int)] = True
-    for block_number, tags in enumerate(file_mesh.cell_data.get("gmsh:physical", [])):
-        dim = _NUM_NODES[file_mesh.cells[block_number].type] - 1
-        # gmsh stores a negative tag for an entity whose orientation the group reverses.
-        tags = np.abs(np.asarray(tags).astype(int))
-        for tag in np.unique(tags[tags != 0]).tolist():
-            group = names.get((dim, tag), str(tag))
-            masks_of(group)[block_number] |= tags == tag
+    families = getattr(file_mesh, "cell_tags", {})  # of MED: names of the groups of each number
+    for key in _TAGS:
+        for block_number, tags in enumerate(file_mesh.cell_data.get(key, [])):
+            dim = _NUM_NODES[file_mesh.cells[block_number].type] - 1
+            tags = np.asarray(tags).astype(int)
+            for tag in np.unique(tags[tags != 0]).tolist():
+                # gmsh stores a negative tag for an entity whose orientation the group reverses.
+                known = names.get((dim, abs(tag)), str(abs(tag)))
+                for group in families.get(tag, [known]):
+                    masks_of(group)[block_number] |= tags == tag
     return members
 
 

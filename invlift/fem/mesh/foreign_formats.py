@@ -93,13 +93,23 @@ def _main(path: str, result: str) -> None:
 
 
 def _lacks_groups(path: str) -> bool:
-    """Whether a MED file has a mesh, and no part for its groups."""
+    """Whether a MED file has a mesh, and no groups: no part for them, or families without names."""
     if Path(path).suffix.lower() != ".med":
         return False
     import h5py
 
+    def families(part: h5py.Group) -> list[h5py.Group]:
+        return [
+            family
+            for kind in ("ELEME", "NOEUD")
+            for mesh in part.values()
+            for family in mesh.get(kind, {}).values()
+        ]
+
     with h5py.File(path, "r") as file:
-        return "ENS_MAA" in file and "FAS" not in file
+        if "ENS_MAA" not in file:
+            return False
+        return "FAS" not in file or any("GRO" not in each for each in families(file["FAS"]))
 
 
 def _limit_memory(size: int) -> None:

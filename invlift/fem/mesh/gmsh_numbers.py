@@ -34,6 +34,15 @@ def check_gmsh_numbers(content: bytes, name: str) -> None:
     InputError
         Naming the section.
     """
+    if b"$ParametricNodes" in content:
+        _refuse_parametric(f"{name}, $ParametricNodes")
+    if b"$PartitionedEntities" in content:
+        raise InputError(
+            f"{name}, $PartitionedEntities",
+            "a mesh in one part",
+            "one that is partitioned",
+            "save it before it is partitioned (in gmsh: Mesh > Unpartition)",
+        )
     # meshio may take the start of a line that was cut for the whole line.
     if not (b"$EndNodes" in content and b"$EndElements" in content):
         raise InputError(
@@ -59,12 +68,7 @@ def check_gmsh_numbers(content: bytes, name: str) -> None:
         try:
             largest = walk(_Numbers(content, section, is_binary), section)
         except _Parametric:
-            raise InputError(
-                where,
-                "coordinates x, y, z of nodes",
-                "coordinates on curves and surfaces beside them",
-                "save it with Mesh.SaveParametric = 0",
-            ) from None
+            _refuse_parametric(where)
         except (ValueError, IndexError, KeyError, OverflowError):
             raise InputError(
                 where,
@@ -79,6 +83,12 @@ def check_gmsh_numbers(content: bytes, name: str) -> None:
                 f"{largest}",
                 "number the nodes anew (in gmsh: Mesh > Renumber), or write the file again",
             )
+
+
+def _refuse_parametric(where: str) -> None:
+    found = "coordinates on curves and surfaces beside them"
+    remedy = "save it with Mesh.SaveParametric = 0"
+    raise InputError(where, "coordinates x, y, z of nodes", found, remedy) from None
 
 
 def _format(content: bytes, name: str) -> tuple[bytes, bool]:
