@@ -16,7 +16,7 @@ from .chains import Chain as Chain
 from .errors import InputError as InputError
 from .fem.electrodes.complete import electrode_model as electrode_model
 from .fem.electrodes.point_electrodes import point_electrode_model as point_electrode_model
-from .fem.electrodes.voltages import geometric_factors as geometric_factors
+from .fem.electrodes.quadrupoles import geometric_factors as geometric_factors
 from .fem.equations.assembly import assemble_poisson as assemble_poisson
 from .fem.equations.equation_assembly import Form as Form
 from .fem.equations.equation_assembly import Functionals as Functionals
@@ -34,12 +34,10 @@ from .fem.mesh.construction import mesh_from_arrays as mesh_from_arrays
 from .fem.mesh.construction import read_mesh as read_mesh
 from .fem.mesh.mesh import Mesh as Mesh
 from .fem.readings.locate import locate as locate
-from .fem.readings.sensor_tables import read_sensors as read_sensors
 from .fem.readings.sensors import Sensors as Sensors
 from .fem.readings.sensors import sensors_from_arrays as sensors_from_arrays
 from .fem.time.assembly import assemble_transient as assemble_transient
 from .fem.time.schedules import oscillation as oscillation
-from .fem.time.schedules import read_steps as read_steps
 from .fem.time.schedules import steps as steps
 from .models.base import ForwardModel as ForwardModel
 from .models.solve_ode import solve_ode as solve_ode
@@ -70,6 +68,8 @@ from .samplers.chains.plan import Plan as Plan
 from .samplers.kernels import KERNELS as KERNELS
 from .samplers.kernels.alternate import Alternate as Alternate
 from .samplers.kernels.base import Kernel as Kernel
+from .tables.sensors import read_sensors as read_sensors
+from .tables.steps import read_steps as read_steps
 from .unknowns.distributions import Distribution as Distribution
 from .unknowns.distributions import Positive as Positive
 from .unknowns.distributions import exponential as exponential

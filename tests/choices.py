@@ -9,10 +9,10 @@ from types import UnionType
 from typing import Annotated, Literal, Union, get_args, get_origin
 
 from invlift.app.problem.sections import SamplerTable
-from invlift.fem.fields import PRIORS
 from invlift.files.tables import OneOf, Table, table_of_dataclass
-from invlift.noise import NOISES
 from invlift.samplers.kernels import KERNELS
+from invlift.tables.noise import NOISES
+from invlift.tables.priors import PRIORS
 
 #: Numbers that make sense together on a body of extent 1, by key; that of any other key is 1.
 NUMBERS = {

@@ -11,12 +11,12 @@ from structured import box_mesh, interior_points, write_gmsh
 
 from invlift.chains import Chain
 from invlift.fem.mesh.construction import read_mesh
-from invlift.fem.readings.sensor_tables import write_sensors
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.moments import Moments
 from invlift.posterior import Posterior, Quantity, Readings
 from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import ConstrainedHMC
+from invlift.tables.sensors import write_sensors
 
 #: What a name from a file may try.
 HOSTILE = (

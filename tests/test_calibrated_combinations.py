@@ -17,10 +17,10 @@ from invlift.app.problem.problem_file import read_problem
 from invlift.app.problem.sections import ConditionsTable, ElectrodesTable
 from invlift.app.studies import calibrate as calibration
 from invlift.app.studies.calibrate import calibrate
-from invlift.fem.fields import PRIORS
 from invlift.fem.readings.kinds import KINDS
-from invlift.noise import NOISES
-from invlift.unknowns.distributions.tables import REAL_DISTRIBUTIONS
+from invlift.tables.distributions import REAL_DISTRIBUTIONS
+from invlift.tables.noise import NOISES
+from invlift.tables.priors import PRIORS
 
 
 def of(name, **numbers):

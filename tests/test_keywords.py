@@ -10,8 +10,8 @@ from structured import box_mesh
 import invlift
 from invlift.app.problem.run_tables import SamplerTable
 from invlift.errors import InputError
-from invlift.fem.fields.matern_table import MaternTable
 from invlift.keywords import earlier_names
+from invlift.tables.priors import MaternTable
 
 #: What earlier versions called some arguments, by function.
 EARLIER = {

@@ -14,6 +14,7 @@ FOLDERS = {
     "posterior",
     "problems",
     "samplers",
+    "tables",
     "unknowns",
 }
 #: What every folder may use: modules at the top level, and folders that know no other.
@@ -26,8 +27,8 @@ SHARED = {
     "programs",
     "projections",
     "standards",
-    "tables",
     "targets",
+    "units",
 }
 #: What else a folder may import: a name stands for what is in it as well.
 ALLOWED = {
@@ -39,6 +40,7 @@ ALLOWED = {
     "posterior": (),
     "problems": ("invlift.lift", "invlift.models", "invlift.noise", "invlift.unknowns"),
     "samplers": (),
+    "tables": ("invlift.fem", "invlift.noise", "invlift.unknowns"),
     "unknowns": (),
 }
 #: Outside libraries, and the folders that may import them.
@@ -134,6 +136,9 @@ FORBIDDEN = [
     ("invlift.problems.problem", "from invlift import samplers"),
     ("invlift.fem.equations.equation", "from invlift.noise import Noise"),
     ("invlift.posterior.figures.style", "if True:\n    import invlift.samplers.chains.chain as c"),
+    ("invlift.fem.mesh.mesh", "from invlift.tables.table import Table"),
+    ("invlift.noise.base", "from invlift.tables.noise import NoiseTable"),
+    ("invlift.tables.sensors", "from invlift.app.problem import sections"),
     ("invlift.fem.mesh.mesh", "from invlift.app.problem.problem_file import read_problem"),
     ("invlift.posterior.output.files", "import invlift"),
     ("invlift.lift.jacobians.diagonal", "import skfem.helpers"),

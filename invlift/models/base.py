@@ -23,7 +23,7 @@ SOLUTION = "solution"
 AT_TIME = "_at_"
 
 
-class Expansion(NamedTuple):
+class Linearisation(NamedTuple):
     """Where a model was evaluated, for further derivatives there.
 
     Attributes
@@ -105,7 +105,7 @@ class ForwardModel(Module):
             if in_loops & {"cond", "while"} and coefficients.shape[0] <= FEW_COEFFICIENTS:
                 return self._linearise_forwards(coefficients)
         linear, transpose = jax.vjp(self.value_and_jacobian, coefficients)
-        return linear, Expansion(coefficients, linear[1], transpose)
+        return linear, Linearisation(coefficients, linear[1], transpose)
 
     def _linearise_by_columns(self, coefficients):
         linear = self.value_and_jacobian(coefficients)
@@ -125,7 +125,7 @@ class ForwardModel(Module):
             second = jax.vmap(along, (0, 1))(units, by_jacobian)
             return (by_value @ linear[1] + jnp.sum(second, axis=0),)
 
-        return linear, Expansion(coefficients, linear[1], transpose)
+        return linear, Linearisation(coefficients, linear[1], transpose)
 
     def _linearise_forwards(self, coefficients):
         def differentiate(coefficients):
@@ -138,11 +138,11 @@ class ForwardModel(Module):
             by_value, by_jacobian = weights
             return (by_value @ linear[1] + jnp.einsum("dn,dnm->m", by_jacobian, second),)
 
-        return linear, Expansion(coefficients, linear[1], transpose)
+        return linear, Linearisation(coefficients, linear[1], transpose)
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, PyTree]:
         """F(x), (d,), and an expansion for derivatives along directions alone."""
-        return self(coefficients), Expansion(coefficients, None, None)
+        return self(coefficients), Linearisation(coefficients, None, None)
 
     def push_forward(self, expansion: PyTree, directions: jax.Array) -> tuple[jax.Array, PyTree]:
         """(dF/dx) D, (d, k), for D of (N, k), where it was linearised, and D pushed forward.
@@ -232,7 +232,7 @@ class CombinedFunction(ForwardModel):
         """A F(x), (k,)."""
         return self.matrix @ self.model(coefficients)
 
-    def readings_at(self, expansion: Expansion) -> jax.Array:
+    def readings_at(self, expansion: Linearisation) -> jax.Array:
         """All readings F, (d,), where the model was linearised."""
         return self.model(expansion.coefficients)
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from invlift.errors import InputError
 from invlift.models.base import ForwardModel
-from invlift.models.named_readings import NamedReading, joined
+from invlift.models.named_readings import NamedReading, flattened
 from invlift.programs.pytrees import static
 from invlift.unknowns.axes import Axes, check_agreement, checked_axes
 from invlift.unknowns.named import RESERVED, unpack
@@ -64,7 +64,7 @@ class NamedModel(ForwardModel):
             expected, remedy = "a name that no unknown and no other draw has", "rename it"
             raise InputError("a quantity that the model keeps", expected, f"{name!r}", remedy)
         kept = {name: _as_array(name, value) for name, value in kept.items()}
-        return (joined(readings, self.readings) if self.readings else readings), kept
+        return (flattened(readings, self.readings) if self.readings else readings), kept
 
 
 def _as_array(name: str, value: Any) -> jax.Array:

@@ -142,7 +142,7 @@ def check_like(where: str, given: Any, reading: NamedReading, observed: Any = No
         raise InputError(where, expected, f"{', '.join(own)}, or other coordinates", remedy)
 
 
-def joined(values: Any, readings: Sequence[NamedReading]) -> jax.Array:
+def flattened(values: Any, readings: Sequence[NamedReading]) -> jax.Array:
     """A model's readings by name as one vector, (d,).
 
     Raises

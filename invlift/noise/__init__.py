@@ -1,4 +1,4 @@
-"""Observation noise, one module a family, and the names they have in a problem file."""
+"""Observation noise, one module a family."""
 
 from invlift.noise.base import Noise
 from invlift.noise.gaussian import GaussianNoise, gaussian_noise, known_noise
@@ -6,17 +6,8 @@ from invlift.noise.laplace import LaplaceNoise, laplace_noise
 from invlift.noise.potential import PotentialNoise, potential_noise
 from invlift.noise.scales import KnownScale, Scale, UnknownScale, known_scale, unknown_scale
 from invlift.noise.student_t import StudentTNoise, student_t_noise
-from invlift.noise.tables import GaussianTable, LaplaceTable, NoiseTable, StudentTTable
-
-#: What [noise] can be, by its key ``kind``: looked up whenever a problem file is read.
-NOISES: dict[str, type[NoiseTable]] = {
-    "gaussian": GaussianTable,
-    "laplace": LaplaceTable,
-    "student-t": StudentTTable,
-}
 
 __all__ = [
-    "NOISES",
     "GaussianNoise",
     "KnownScale",
     "LaplaceNoise",

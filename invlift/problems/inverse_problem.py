@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError, as_input_error, as_numbers, is_integer
-from invlift.lift.jacobians import Structure
+from invlift.lift.jacobians import JacobianStructure
 from invlift.models.base import ForwardModel
 from invlift.models.jax_function import JaxFunction
 from invlift.models.named_model import NamedModel, with_axes
@@ -47,7 +47,7 @@ def inverse_problem(
     observed,
     *,
     axes: Mapping[str, Mapping[str, Sequence]] | None = None,
-    structure: Structure | None = None,
+    structure: JacobianStructure | None = None,
 ) -> InverseProblem:
     """Put an inverse problem together and check that its parts fit.
 
@@ -74,7 +74,7 @@ def inverse_problem(
     axes : mapping of str to mapping of str to sequence, optional
         Of a function of unknowns: for each axis of a quantity that it gives, its name and the
         coordinates along it, ``{"path": {"year": range(1900, 1921)}}``.
-    structure : Structure, optional
+    structure : JacobianStructure, optional
         Of exact readings: which of the last inputs enter which reading, in the order of the
         unknowns; those before may enter all.  ``Diagonal()`` where each reading has an input of its
         own, ``Triangular()`` where it also depends on those of the readings before (the same,
@@ -181,7 +181,7 @@ def _observed(
 
 def _exact_problem(problem: InverseProblem, structure: Any) -> ExactProblem:
     """The same with exact readings, of which there must be fewer than unknowns."""
-    if structure is not None and not isinstance(structure, Structure):
+    if structure is not None and not isinstance(structure, JacobianStructure):
         expected = "one of invlift.lift.jacobians, Diagonal() say"
         raise InputError("argument structure", expected, f"{structure!r}"[:80], "give one")
     size, num_readings = problem.num_unknowns, problem.num_observations

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.lift.jacobians import Structure
+from invlift.lift.jacobians import JacobianStructure
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.lifted_form import Lifted
 from invlift.models.base import ForwardModel
@@ -278,11 +278,11 @@ class ExactProblem(InverseProblem):
 
     Attributes
     ----------
-    structure : Structure or None
+    structure : JacobianStructure or None
         Of the derivatives of the readings by the last of w.  None: dense.
     """
 
-    structure: Structure | None = static(default=None)
+    structure: JacobianStructure | None = static(default=None)
 
     def lifted(self) -> Lifted:
         """The manifold of the inputs that reproduce the readings."""

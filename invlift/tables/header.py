@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from invlift.errors import InputError, closest
 from invlift.tables.numbers import is_number
 from invlift.tables.table import Table
-from invlift.tables.units import without_unit
+from invlift.units import without_unit
 
 CLOSE = 0.75  # how alike the names of two columns are that may have been confused
 #: Columns of results, which others of a table would hide; nor may their names have a slash.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from invlift.errors import InputError
 from invlift.tables.numbers import is_number
-from invlift.tables.units import size_of
+from invlift.units import size_of
 
 Line = tuple[int, list[str]]
 

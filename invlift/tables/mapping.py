@@ -11,7 +11,7 @@ import pandas as pd
 
 from invlift.errors import InputError, closest
 from invlift.tables.table import Table
-from invlift.tables.units import size_of, without_unit
+from invlift.units import size_of, without_unit
 
 #: The column of which a wide table has one for each sensor, and that of their names.
 VALUE, NAME = "value", "name"

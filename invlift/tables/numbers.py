@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError
-from invlift.tables.units import size_of
+from invlift.units import size_of
 
 _SPACES = " '’\u00a0\u202f"
 #: Sign, digits with marks, exponent, and what is behind.

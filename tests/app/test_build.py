@@ -21,14 +21,14 @@ from invlift.app.runs.results import load
 from invlift.app.runs.sampling import sample
 from invlift.app.studies.simulate import simulate_readings
 from invlift.errors import InputError
-from invlift.fem.fields import PRIORS as PRIORS_BY_NAME
-from invlift.fem.fields.base import PriorTable
 from invlift.fem.fields.independent import IndependentPrior, independent_prior
 from invlift.fem.fields.matern import MaternPrior
 from invlift.files.tables import number
-from invlift.noise import NOISES as NOISES_BY_NAME
 from invlift.noise import KnownScale, known_noise
-from invlift.noise.tables import NoiseTable
+from invlift.tables.noise import NOISES as NOISES_BY_NAME
+from invlift.tables.noise import NoiseTable
+from invlift.tables.priors import PRIORS as PRIORS_BY_NAME
+from invlift.tables.priors import PriorTable
 from invlift.unknowns.distributions import HalfNormal, Lognormal
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -7,8 +7,8 @@ from command_line import call
 from problem_files import build, write_problem
 
 import invlift
-from invlift.fem.readings.sensor_tables import read_sensors, write_sensors
 from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.tables.sensors import read_sensors, write_sensors
 
 SENSORS = "x;y;value\n0,3;0,4;< 2,1\n0,6;0,7;2,9\n0,8;0,2;3,1\n0,7;0,5;>1,25\n0,2;0,2;2\n"
 

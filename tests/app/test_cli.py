@@ -20,7 +20,7 @@ from invlift.app.checks import Finding, Report
 from invlift.app.cli import COMMANDS, _parser
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
-from invlift.fem.readings.sensor_tables import read_sensors
+from invlift.tables.sensors import read_sensors
 
 RESULTS = {
     "posterior.vtu", "sensors.vtu", "sensor_fit.csv", "posterior.nc", "summary.csv", "problem.toml",

@@ -16,25 +16,24 @@ from problem_files import write_problem
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
 from invlift.app.runs.sampling import sample, target_of
-from invlift.fem.fields import PRIORS
-from invlift.fem.fields.base import PriorTable
 from invlift.fem.mesh.mesh import Mesh
 from invlift.files.tables import number
-from invlift.lift.jacobians import ConstraintJacobian, Structure
+from invlift.lift.jacobians import ConstraintJacobian, JacobianStructure
 from invlift.lift.jacobians.diagonal import DiagonalFactor
 from invlift.models.base import ForwardModel
-from invlift.noise import NOISES, unknown_scale
+from invlift.noise import unknown_scale
 from invlift.noise.base import Noise
 from invlift.noise.scales import as_scale
-from invlift.noise.tables import NoiseTable
 from invlift.problems.choice.lift_choice import Choice
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.programs.pytrees import aside, static
 from invlift.samplers.chains.adaptation import DualAveraging
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable
+from invlift.tables.noise import NOISES, NoiseTable
+from invlift.tables.priors import PRIORS, PriorTable
 from invlift.unknowns.distributions import Positive
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS, DistributionTable
 from invlift.unknowns.priors.base import Prior
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
@@ -166,7 +165,7 @@ class BackwardsJacobian(ConstraintJacobian):
         return DiagonalFactor(self.entries * (self if other is None else other).entries)
 
 
-class Backwards(Structure, settings=True):
+class Backwards(JacobianStructure, settings=True):
     """Of as many variables as constraints."""
 
     def num_variables(self, num_constraints):

@@ -18,14 +18,14 @@ from structured import box_mesh
 
 from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
-from invlift.fem.electrodes.voltages import read_voltages
 from invlift.fem.mesh import foreign_formats
 from invlift.fem.mesh.construction import read_mesh
-from invlift.fem.readings.sensor_tables import read_sensors
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 from invlift.samplers.chains.state import Block, start_chain
 from invlift.samplers.kernels.chmc import ConstrainedHMC
+from invlift.tables.sensors import read_sensors
+from invlift.tables.voltages import read_voltages
 
 FEW, MANY = 50, 1_500
 #: What is put in the place of a word.

@@ -10,7 +10,7 @@ from invlift.app.problem.problem_file import read_problem
 from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh
 from invlift.fem.mesh.mesh import mesh_quality
 from invlift.fem.readings.locate import locate
-from invlift.fem.readings.sensor_tables import read_sensors
+from invlift.tables.sensors import read_sensors
 
 ROOT = Path(__file__).parents[2]
 MESHES = ROOT / "meshes"

@@ -8,8 +8,8 @@ from run_folders import run_from_prior
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
-from invlift.fem.readings.sensor_tables import read_sensors, write_sensors
 from invlift.noise import GaussianNoise, LaplaceNoise, StudentTNoise
+from invlift.tables.sensors import read_sensors, write_sensors
 
 GROUPED = "x,y,value,group\n0.3,0.4,2.1,old\n0.6,0.7,2.9,new\n0.8,0.2,3.1,old\n"
 HALF_CAUCHY = {"distribution": "half-cauchy", "scale": 0.1}

@@ -13,13 +13,11 @@ from problem_files import REMOVED, changed
 from invlift.app.problem import table_errors
 from invlift.app.problem.problem_file import parse_problem, read_problem
 from invlift.errors import InputError
-from invlift.fem.fields import PRIORS
-from invlift.fem.fields.base import PriorTable
 from invlift.files.tables import integer, number
-from invlift.noise import NOISES
-from invlift.noise.tables import NoiseTable
 from invlift.samplers.kernels import KERNELS
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS, DistributionTable
+from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable
+from invlift.tables.noise import NOISES, NoiseTable
+from invlift.tables.priors import PRIORS, PriorTable
 
 FULL = """
 [mesh]

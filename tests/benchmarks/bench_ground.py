@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import invlift
-from invlift.fem.electrodes.complete import wave_numbers
+from invlift.fem.electrodes.wave_numbers import wave_numbers
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples/ground_line"))

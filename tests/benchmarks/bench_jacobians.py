@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.lift.jacobians import Diagonal, Structure
+from invlift.lift.jacobians import Diagonal, JacobianStructure
 from invlift.lift.targets.manifold import ManifoldTarget
 from invlift.problems.starts.landing import onto_manifold
 from invlift.programs.pytrees import static
@@ -78,7 +78,7 @@ class Conditioned(ManifoldTarget):
     """As when a generator is conditioned: the force is the Gram matrix's."""
 
     constraint_fn: Callable = static()
-    structure: Structure | None = static(default=None)
+    structure: JacobianStructure | None = static(default=None)
 
     def constraint(self, position):
         return self.constraint_fn(position)

@@ -80,7 +80,7 @@ FAULTS = (
     Fault("fem", "a boundary term without its wave number", "fem/electrodes/point_electrodes.py",
           "decay = wave[:, None, None] * kve", "decay = kve", "fem/test_point_electrodes.py"),
     Fault("fem", "a microvolt is a millivolt",
-          "fem/electrodes/voltages.py", '"uv": 1e-6', '"uv": 1e-3',
+          "tables/voltages.py", '"uv": 1e-6', '"uv": 1e-3',
           "fem/test_voltages.py app/test_electrode_tables.py"),
     Fault("fem", "shares of a triangle in tetrahedra of layers", "fem/fields/layered.py",
           "1.0 / self.corners.shape[1])", "1.0 / 3.0)", "contracts/test_prior_laws.py"),

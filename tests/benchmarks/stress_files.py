@@ -33,11 +33,11 @@ from test_fuzz import WORDS, damaged, read_all
 
 from invlift.app.problem.problem_file import read_problem
 from invlift.fem.mesh.construction import read_mesh
-from invlift.fem.readings.sensor_tables import read_sensors
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 from invlift.samplers.chains.state import Block, start_chain
 from invlift.samplers.kernels.chmc import ConstrainedHMC
+from invlift.tables.sensors import read_sensors
 
 #: Files that are read between two lines on the terminal.
 BATCH = 1000

@@ -14,6 +14,7 @@ from own_distributions import ByQuantiles
 
 from invlift.errors import InputError
 from invlift.programs.compilation import Program
+from invlift.tables.distributions import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.unknowns.distributions import (
     Distribution,
     Normal,
@@ -27,7 +28,6 @@ from invlift.unknowns.distributions import (
     uniform,
 )
 from invlift.unknowns.distributions.of_numpyro import Coordinate, Exact
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.unknowns.distributions.whitening import FAMILIES
 
 

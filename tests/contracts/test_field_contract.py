@@ -26,8 +26,8 @@ from invlift.fem.readings.kinds import KINDS
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.files.tables import OneOf, Table
+from invlift.tables.distributions import DISTRIBUTIONS
 from invlift.unknowns.distributions import lognormal, normal
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS
 
 read = jax.jit(lambda model, coefficients: model(coefficients))
 

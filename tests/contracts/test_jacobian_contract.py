@@ -15,7 +15,7 @@ from invlift.lift.jacobians import (
     Dense,
     Diagonal,
     Grouped,
-    Structure,
+    JacobianStructure,
     Triangular,
     differentiate,
 )
@@ -144,7 +144,7 @@ def by_dense_matrices(derivatives, vector, multiplier, rhs):
 class Case(Module, settings=True):
     """A structure with the function that has it."""
 
-    structure: Structure
+    structure: JacobianStructure
     fn: object
 
 
@@ -199,7 +199,11 @@ def test_with_more_columns_beside_than_constraints(name):
 
 def test_every_structure_is_tried():
     tried = {type(structure) for structure, _, _ in CASES.values()}
-    own = {each for each in Structure.__subclasses__() if each.__module__.startswith("invlift.")}
+    own = {
+        each
+        for each in JacobianStructure.__subclasses__()
+        if each.__module__.startswith("invlift.")
+    }
     assert own == tried
 
 

@@ -16,7 +16,6 @@ from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.models.jax_function import JaxFunction
 from invlift.noise import (
-    NOISES,
     Noise,
     Scale,
     gaussian_noise,
@@ -32,8 +31,9 @@ from invlift.problems.choice.partly_lifted import CombinedNoise, ReferenceNoise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.laplace_approximation import LaplaceApproximation
 from invlift.programs.compilation import Program
+from invlift.tables.distributions import DISTRIBUTIONS
+from invlift.tables.noise import NOISES
 from invlift.unknowns.distributions import lognormal
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 OBSERVED = np.array([0.8, 1.7, 1.1])

@@ -12,12 +12,12 @@ from choices import brief, covering
 from contract_checks import check_normal_space, check_prior, check_target, in_turn, lift
 from structured import box_mesh
 
-from invlift.fem.fields import PRIORS
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.models.jax_function import JaxFunction
 from invlift.noise import known_noise
 from invlift.problems.choice.partly_lifted import ReferencePrior
 from invlift.problems.inverse_problem import inverse_problem
+from invlift.tables.priors import PRIORS
 from invlift.unknowns.distributions import half_cauchy, normal
 from invlift.unknowns.named import named_prior
 from invlift.unknowns.priors.base import AffinePrior, Prior

@@ -8,7 +8,7 @@ import pytest
 from choices import brief, every
 from structured import box_mesh
 
-from invlift.fem.fields import PRIORS
+from invlift.tables.priors import PRIORS
 
 MESHES = {2: box_mesh(2, 2), 3: box_mesh(3, 1)}
 NUM_DRAWS, BIGGER = 4000, 3.0

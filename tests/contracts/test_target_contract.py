@@ -16,7 +16,6 @@ from contract_checks import assert_close, check_normal_space, check_target, in_t
 from structured import box_mesh
 
 from invlift import problems
-from invlift.fem.fields import PRIORS
 from invlift.lift import targets
 from invlift.lift.jacobians import Diagonal, Grouped
 from invlift.lift.targets.diffusion import DiffusionPosterior
@@ -26,7 +25,7 @@ from invlift.lift.targets.manifold import ManifoldTarget
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.lift.targets.state_space import StateSpacePosterior
 from invlift.models.jax_function import JaxFunction
-from invlift.noise import NOISES, gaussian_noise, known_noise
+from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.choice.partly_lifted import Lift, laplace_referred, partly_lifted_problem
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.laplace_approximation import LaplaceApproximation
@@ -38,6 +37,8 @@ from invlift.problems.time.diffusion_blocks import Blocks, DiffusionGivenStates,
 from invlift.problems.time.diffusion_problem import diffusion_problem
 from invlift.problems.time.state_space import state_space
 from invlift.programs.pytrees import Module
+from invlift.tables.noise import NOISES
+from invlift.tables.priors import PRIORS
 from invlift.unknowns.distributions import lognormal
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from invlift.errors import InputError
-from invlift.fem.electrodes.voltages import read_voltages
-from invlift.fem.readings.sensor_tables import read_sensors
 from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.tables.sensors import read_sensors
+from invlift.tables.voltages import read_voltages
 
 ELECTRODES = "4# electrodes\n# x z\n0 0\n2 0\n4 0\n6 0\n"
 

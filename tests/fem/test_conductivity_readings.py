@@ -6,7 +6,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.readings.locate import locate
-from invlift.fem.readings.sensor_tables import read_sensors
+from invlift.tables.sensors import read_sensors
 
 TABLE = (
     "x,y,kind,value [V],sigma [mV],sigma_factor\n"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from invlift.errors import InputError
-from invlift.fem.electrodes.voltages import geometric_factors, read_voltages
+from invlift.fem.electrodes.quadrupoles import geometric_factors
+from invlift.tables.voltages import read_voltages
 
 #: A line of four electrodes 2 m apart, on ground of 50 ohm m, read as Wenner and as dipole-dipole.
 POSITIONS = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0], [6.0, 0.0]])

@@ -16,7 +16,7 @@ from taylor import assert_taylor_second_order
 
 from invlift.errors import InputError
 from invlift.fem.fields.hierarchical_matern import hierarchical_matern_prior
-from invlift.fem.fields.hyperpriors import moments
+from invlift.fem.fields.hyperpriors import log_moments
 from invlift.fem.fields.matern import matern_prior
 from invlift.programs.compilation import Program
 from invlift.unknowns.distributions import (
@@ -234,7 +234,7 @@ def test_draws_and_density_of_range_and_std_are_those_of_their_distribution(name
     for values in draws.values():
         assert stats.kstest(np.asarray(values), expected.cdf).pvalue > 1e-3
         assert stats.kstest(1.2 * np.asarray(values), expected.cdf).pvalue < 1e-3
-    assert math.exp(moments(as_distribution(given)).log_median) == pytest.approx(
+    assert math.exp(log_moments(as_distribution(given)).log_median) == pytest.approx(
         expected.median(), rel=1e-4
     )
     # The density of z is that of the value times the slope of the transformation.

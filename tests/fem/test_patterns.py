@@ -8,8 +8,9 @@ from structured import box_mesh
 from invlift.errors import InputError
 from invlift.fem.electrodes.complete import electrode_model
 from invlift.fem.electrodes.injections import injections_of
-from invlift.fem.electrodes.voltages import patterns_of, read_voltages, write_voltages
+from invlift.fem.electrodes.quadrupoles import patterns_of
 from invlift.programs.compilation import program
+from invlift.tables.voltages import read_voltages, write_voltages
 
 NAMES = ["left", "right", "bottom", "top"]
 CURRENTS = np.array([[2.0, -1.0, -1.0, 0.0], [0.0, 1.0, 1.0, -2.0], [1.0, 0.0, -1.0, 0.0]])

@@ -10,8 +10,8 @@ from invlift.errors import InputError
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.readings.locate import locate
-from invlift.fem.readings.sensor_tables import read_sensors, write_sensors
 from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.tables.sensors import read_sensors, write_sensors
 from invlift.unknowns.distributions import normal
 
 NAN = np.nan

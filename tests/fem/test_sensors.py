@@ -13,8 +13,8 @@ from invlift.errors import InputError
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.mesh.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
 from invlift.fem.readings.locate import locate
-from invlift.fem.readings.sensor_tables import read_sensors, write_sensors
-from invlift.fem.readings.sensors import joined, sensors_from_arrays
+from invlift.fem.readings.sensors import concatenated, sensors_from_arrays
+from invlift.tables.sensors import read_sensors, write_sensors
 
 
 def holed_square(n=9, stretch=1.0):
@@ -193,14 +193,16 @@ def test_tables_of_experiments_follow_one_another():
     """What one has not got is empty; each is of its experiment."""
     first = sensors_from_arrays([[0.1, 0.2], [0.3, 0.4]], [1.0, 2.0], labels=["a", "b"])
     other = sensors_from_arrays([[0.5, 0.6]], [3.0], [0.1])
-    whole = joined({"one": first, "two": replace(other, further={"depth": np.array(["deep"])})})
+    whole = concatenated(
+        {"one": first, "two": replace(other, further={"depth": np.array(["deep"])})}
+    )
     np.testing.assert_array_equal(whole.points, [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
     np.testing.assert_array_equal(whole.values, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(whole.sigma, [np.nan, np.nan, 0.1])
     assert whole.labels.tolist() == ["a", "b", ""]
     assert whole.experiments.tolist() == ["one", "one", "two"]
     assert whole.further["depth"].tolist() == ["", "", "deep"]
-    assert joined({"": first}) is first
+    assert concatenated({"": first}) is first
 
 
 def test_repeated_readings_at_one_place_are_readings(tmp_path):

@@ -13,7 +13,7 @@ from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.fields.matern import matern_prior
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
-from invlift.fem.time.schedules import oscillation, read_steps, steps
+from invlift.fem.time.schedules import oscillation, steps
 from invlift.fem.time.shifts import (
     TOLERANCE,
     oscillation_weights,
@@ -22,6 +22,7 @@ from invlift.fem.time.shifts import (
 )
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import inverse_problem
+from invlift.tables.steps import read_steps
 from invlift.unknowns.distributions import lognormal, normal
 
 TIMES = np.geomspace(0.01, 10.0, 12)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from invlift.errors import InputError
-from invlift.fem.readings.sensor_tables import read_sensors
 from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.tables.sensors import read_sensors
 from invlift.tables.table import read_table
 
 WANTED = {

@@ -3,11 +3,11 @@
 import pytest
 
 from invlift.errors import InputError
-from invlift.fem.electrodes.voltages import read_voltages
-from invlift.fem.readings.sensor_tables import read_sensors
-from invlift.fem.time.clock import Clock
 from invlift.tables.mapping import with_columns
+from invlift.tables.sensors import read_sensors
 from invlift.tables.table import table_of_text
+from invlift.tables.times import Clock
+from invlift.tables.voltages import read_voltages
 
 WIDE = (
     '"Plot Title: pools"\n'

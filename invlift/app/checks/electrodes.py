@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist
 
 from invlift.app.checks.findings import Finding
 from invlift.fem.electrodes.injections import distinct, patterns_of_pairs
-from invlift.fem.electrodes.voltages import electrode_numbers, geometric_factors, patterns_of
+from invlift.fem.electrodes.quadrupoles import electrode_numbers, geometric_factors, patterns_of
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh
 from invlift.models.combinations import Combinations

@@ -15,8 +15,6 @@ from invlift.app.problems import build, noise_of, open_problem, with_readings
 from invlift.app.runs.quantities import quantities_of
 from invlift.app.studies.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
-from invlift.fem.electrodes.voltages import write_voltages
-from invlift.fem.readings.sensor_tables import write_sensors
 from invlift.files.atomic import replace_on_success
 from invlift.files.tables import integer, number
 from invlift.noise import known_noise
@@ -24,6 +22,8 @@ from invlift.posterior.names import FIELD
 from invlift.posterior.output.files import Step, write_fields, write_series, write_table
 from invlift.posterior.statistics.quantity import Quantity
 from invlift.problems.problem import InverseProblem
+from invlift.tables.sensors import write_sensors
+from invlift.tables.voltages import write_voltages
 
 #: Most draws of a series: their files are numbered with four digits.
 MAX_DRAWS = 10_000

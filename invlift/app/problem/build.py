@@ -23,29 +23,25 @@ from invlift.fem.electrodes.complete import (
 )
 from invlift.fem.electrodes.injections import Injections, injections_of, patterns_of_pairs
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
-from invlift.fem.electrodes.voltages import (
-    electrode_numbers,
-    patterns_of,
-    pseudo_places,
-    read_voltages,
-)
+from invlift.fem.electrodes.quadrupoles import electrode_numbers, patterns_of, pseudo_places
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
-from invlift.fem.fields.random_field import BoundaryNormalTable
 from invlift.fem.mesh.construction import METRE, read_mesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
-from invlift.fem.readings.sensor_tables import read_sensors
 from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.assembly import assemble_transient
-from invlift.fem.time.clock import Clock
 from invlift.models.base import ForwardModel
 from invlift.models.combinations import Combinations
 from invlift.noise import Noise, known_noise
 from invlift.posterior.names import PREDICTED
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
-from invlift.unknowns.distributions.tables import DistributionTable
+from invlift.tables.distributions import DistributionTable
+from invlift.tables.priors import BoundaryNormalTable
+from invlift.tables.sensors import read_sensors
+from invlift.tables.times import Clock
+from invlift.tables.voltages import read_voltages
 from invlift.unknowns.named import Unknown
 
 

@@ -13,13 +13,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from invlift.app.problem.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
 from invlift.app.problem.schedule_tables import ClockTable, ScheduleTable, TimeUnit
-from invlift.fem.fields import PRIORS
-from invlift.fem.fields.random_field import BOUNDARY_DISTRIBUTIONS
 from invlift.fem.mesh.finer_mesh import MAX_TIMES
 from invlift.files.tables import Table, integer, number, one_of, problem
-from invlift.noise import NOISES
-from invlift.tables.units import factor_between
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
+from invlift.tables.distributions import DISTRIBUTIONS, REAL_DISTRIBUTIONS
+from invlift.tables.noise import NOISES
+from invlift.tables.priors import BOUNDARY_DISTRIBUTIONS, PRIORS
+from invlift.units import factor_between
 
 #: The solution is not refined but corrected near the mode.
 AT_MODE = "mode"

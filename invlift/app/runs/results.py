@@ -25,7 +25,7 @@ from invlift.app.runs.quantities import (
 )
 from invlift.app.runs.sampling import read_chains
 from invlift.errors import InputError
-from invlift.fem.electrodes.voltages import ROLES
+from invlift.fem.electrodes.quadrupoles import ROLES
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.models.named_readings import coordinates_of
 from invlift.posterior import Posterior, Readings

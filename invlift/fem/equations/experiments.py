@@ -27,7 +27,7 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FLUXES, Weights
 from invlift.fem.readings.locate import Observation
-from invlift.fem.readings.sensors import joined, sensors_from_arrays
+from invlift.fem.readings.sensors import concatenated, sensors_from_arrays
 from invlift.models.base import first_of_same
 from invlift.models.joined import Joined
 from invlift.models.on_mesh import OnMesh
@@ -207,7 +207,7 @@ def assemble_experiments(
         boundary_flux=partial(
             boundary_flux, mesh, experiments, shared=shared, location=location, **of_body
         ),
-        sensors=joined({each.name: each.observation.sensors for each in experiments}),
+        sensors=concatenated({each.name: each.observation.sensors for each in experiments}),
     )
     solutions = tuple(name for each in equations for name in each.solutions)
     if len(equations) == 1:

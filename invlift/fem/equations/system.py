@@ -68,7 +68,7 @@ class EquationSystem(ForwardModel):
         Entries of A that no coefficient changes, behind those of the elements.
     known : (num_known,)
         Values of coefficients that are known: the numbers from N on.
-    structure : linalg.Structure
+    structure : linalg.SymbolicAnalysis
         Symbolic factorisation of A.
     inputs : Inputs
         Loads and held values.
@@ -97,7 +97,7 @@ class EquationSystem(ForwardModel):
     free: jax.Array
     constants: jax.Array
     known: jax.Array
-    structure: linalg.Structure
+    structure: linalg.SymbolicAnalysis
     inputs: Inputs
     observation: jax.Array
     of_reactions: jax.Array

@@ -26,7 +26,7 @@ from invlift.errors import InputError
 from invlift.fem import linalg
 from invlift.fem.fields.base import Nominal
 from invlift.fem.fields.hierarchical_tangent import Along, HierarchicalTangent, pad
-from invlift.fem.fields.hyperpriors import checked, log_at_zero, log_value, moments
+from invlift.fem.fields.hyperpriors import checked, log_at_zero, log_moments, log_value
 from invlift.fem.fields.matern import (
     MaternPrior,
     Matrices,
@@ -235,10 +235,10 @@ class HierarchicalMaternPrior(Prior):
         """
         points, weights, factor = np.zeros(1), np.ones(1), 1.0
         given = self._distributions
-        if "range" in given and math.isfinite(moments(given["range"]).mean_square):
+        if "range" in given and math.isfinite(log_moments(given["range"]).mean_square):
             points, weights = np.polynomial.hermite_e.hermegauss(NUM_QUADRATURE)
             weights = weights * np.exp([float(_reference(given["range"], z)) for z in points])
-        if "std" in given and math.isfinite(square := moments(given["std"]).mean_square):
+        if "std" in given and math.isfinite(square := log_moments(given["std"]).mean_square):
             factor = square / math.exp(2.0 * log_at_zero(given["std"]))
         variance = 0.0
         for point, weight in zip(points, weights / np.sum(weights), strict=True):
@@ -377,7 +377,7 @@ def hierarchical_matern_prior(
     unknown = [name for name, value in given.items() if isinstance(value, Distribution)]
     for name, check in (("range", partial(check_range, mesh)), ("std", check_std)):
         if name in unknown:
-            check(math.exp(min(moments(given[name]).log_median, 700.0)), "a median of ")
+            check(math.exp(min(log_moments(given[name]).log_median, 700.0)), "a median of ")
         else:
             check(given[name])
             given[name] = float(given[name])
@@ -402,9 +402,9 @@ def hierarchical_matern_prior(
     )
     length, spread = given["range"], given["std"]
     if "range" in unknown:
-        length = math.exp(moments(length).log_median)
+        length = math.exp(log_moments(length).log_median)
     if "std" in unknown:
-        found = moments(spread)
+        found = log_moments(spread)
         is_finite = math.isfinite(found.mean_square)
         spread = math.sqrt(found.mean_square) if is_finite else math.exp(found.log_median)
     nominal = (Nominal(length, spread, boundary),)

@@ -60,7 +60,7 @@ def checked(name: str, value: float | Distribution) -> float | Distribution:
             f"{value!r}"[:80],
             "give lognormal(median=..., factor=1.6), for example",
         )
-    log_sd = moments(part).log_sd
+    log_sd = log_moments(part).log_sd
     if not log_sd <= MAX_LOG_SD:
         raise InputError(
             where,
@@ -71,7 +71,7 @@ def checked(name: str, value: float | Distribution) -> float | Distribution:
     return part
 
 
-class Moments(NamedTuple):
+class LogMoments(NamedTuple):
     """Mean, standard deviation and median of the logarithm, and mean of the square.
 
     The latter of a distribution that has none, a half-Cauchy one say, is infinite; also where it is
@@ -84,12 +84,12 @@ class Moments(NamedTuple):
     mean_square: float
 
 
-def moments(part: Distribution) -> Moments:
+def log_moments(part: Distribution) -> LogMoments:
     """Of a positive number."""
     if isinstance(part, Lognormal):
         location, scale = float(part.location), float(part.scale)
         square = math.exp(min(2.0 * location + 2.0 * scale**2, 700.0))
-        return Moments(location, scale, location, square)
+        return LogMoments(location, scale, location, square)
     logs, log_weights = map(np.asarray, _on_grid(part))
     is_number = np.isfinite(logs) & np.isfinite(log_weights)
     logs, log_weights = logs[is_number], log_weights[is_number]
@@ -102,7 +102,7 @@ def moments(part: Distribution) -> Moments:
     exponents = log_weights + 2.0 * logs
     is_infinite = exponents[-1] > exponents.max() + math.log(_NOT_NEGLIGIBLE)
     square = math.inf if is_infinite else float(np.exp(np.logaddexp.reduce(log_squares)))
-    return Moments(log_mean, log_sd, median, square)
+    return LogMoments(log_mean, log_sd, median, square)
 
 
 @program

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,16 +21,13 @@ from scipy import special
 from scipy.interpolate import CubicSpline
 
 from invlift.errors import InputError
-from invlift.fem.fields.base import Nominal, PriorTable
-from invlift.fem.fields.hyperpriors import checked, moments
+from invlift.fem.fields.base import Nominal
+from invlift.fem.fields.hyperpriors import checked, log_moments
 from invlift.fem.fields.matern import matern_prior
-from invlift.fem.fields.matern_table import built
 from invlift.fem.mesh.mesh import Mesh
-from invlift.files.tables import Table, number, one_of
 from invlift.keywords import earlier_names
 from invlift.programs.pytrees import aside, static
 from invlift.unknowns.distributions import Distribution
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS
 from invlift.unknowns.priors.mapped import MappedPrior
 from invlift.unknowns.priors.named import NamedPrior
 
@@ -121,7 +117,7 @@ class InclusionPrior(MappedPrior):
         """Mean and standard deviation of the logarithm of a conductivity."""
         if material in self.logs:
             return float(self.logs[material]), 0.0
-        found = moments(self.prior.parts[f"prior_{material}"])
+        found = log_moments(self.prior.parts[f"prior_{material}"])
         return found.log_mean, found.log_sd
 
 
@@ -193,7 +189,7 @@ def inclusion_prior(
         value = checked(name, value)
         if isinstance(value, Distribution):
             parts[f"prior_{name}"] = value
-            levels[name] = moments(value).log_mean
+            levels[name] = log_moments(value).log_mean
         elif 0.0 < value < math.inf:
             logs[name] = np.float64(math.log(value))
             levels[name] = math.log(value)
@@ -209,52 +205,3 @@ def inclusion_prior(
     logs, thresholds, width = jax.device_put((logs, thresholds, np.float64(width)))
     nominal = (Nominal(range),)
     return InclusionPrior(inner, logs, thresholds, width, mesh=mesh, nominal=nominal)
-
-
-class MaterialsTable(Table):
-    """Inclusions of two materials."""
-
-    known_by: ClassVar[tuple[str, ...]] = ("resistive", "conductive")
-
-    resistive: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution")
-    """The conductivity of what conducts less than the background, in its unit."""
-    conductive: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution")
-    """The conductivity of what conducts more."""
-
-    def build(self) -> dict[str, float | Distribution]:
-        """Conductivities by the names of the materials."""
-        return {"resistive": built(self.resistive), "conductive": built(self.conductive)}
-
-
-class InclusionsTable(PriorTable):
-    """[prior] kind = "inclusions": one or two materials in another, edges in unknown places."""
-
-    background: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution")
-    """The conductivity around the inclusions, in its unit."""
-    inclusion: number(1e-130, 1e130) | one_of(DISTRIBUTIONS, "distribution", other=MaterialsTable)
-    """The conductivity of the inclusions, in its unit; or of two materials, for example
-    inclusion = { resistive = 1e-4, conductive = 10.0 }."""
-    range: number(1e-50, 1e50)
-    """About the size of an inclusion, in the length unit of the mesh: the range of the field that
-    is compared with a threshold."""
-    smoothness: number(above=0.0, high=10.0)
-    """The smoothness nu of that field, for example 2.0 in 2-D and 2.5 in 3-D: edges are ragged for
-    1.0 and 0.5."""
-    share: number(0.001, 0.999) = 0.5
-    """The share of the body that is inclusions, before the readings; of two materials half of it
-    each."""
-    width: number(MIN_WIDTH, MAX_WIDTH) = 0.5
-    """The width of the step from one material to the other, in standard deviations of the field."""
-
-    def build(self, mesh: Mesh, where) -> InclusionPrior:
-        """Build the prior on a mesh: see :class:`PriorTable`."""
-        del where
-        return inclusion_prior(
-            mesh,
-            background=built(self.background),
-            inclusion=built(self.inclusion),
-            range=self.range,
-            smoothness=self.smoothness,
-            share=self.share,
-            width=self.width,
-        )

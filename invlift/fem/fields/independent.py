@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field, model_validator
 
 from invlift.errors import InputError
 from invlift.fem.fields.base import (
-    Between,
-    Mean,
-    PriorTable,
-    Std,
-    check_is_said_once,
-    mean_and_std_between,
     partition,
 )
 from invlift.fem.linalg.sparse import as_index
@@ -111,40 +102,6 @@ def independent_prior(
         group_std = stds[[np.flatnonzero(of_cell == k)[0] for k in range(len(names))]]
     parts = jax.device_put(means), jax.device_put(group_std), as_index(group)
     return IndependentPrior(*parts, mesh=mesh)
-
-
-def _or_per_subdomain(kind):
-    return kind | Annotated[dict[str, kind], Field(min_length=1)]
-
-
-class IndependentTable(PriorTable):
-    """[prior] kind = "independent": one Normal coefficient per cell or per subdomain."""
-
-    per: Literal["cell", "subdomain"] = "cell"
-    """What has a coefficient of its own."""
-    mean: _or_per_subdomain(Mean) = 0.0
-    """The mean of the log-conductivity: a number, or one for each subdomain."""
-    std: _or_per_subdomain(Std) = None
-    """The standard deviation of the log-conductivity: a number, or one for each subdomain."""
-    between: _or_per_subdomain(Between) = None
-    """In place of std and mean: the conductivities that 5 % and 95 % of the values are below, in
-    its unit, for example between = { sand = [1e-5, 1e-3], clay = [1e-9, 1e-7] }."""
-
-    @model_validator(mode="after")
-    def _has_std_or_between(self) -> IndependentTable:
-        check_is_said_once(self)
-        return self
-
-    def build(self, mesh: Mesh, where) -> IndependentPrior:
-        """Build the prior on a mesh: see :class:`PriorTable`."""
-        del where
-        mean, std = self.mean, self.std
-        if isinstance(self.between, dict):
-            both = {name: mean_and_std_between(pair) for name, pair in self.between.items()}
-            mean, std = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
-        elif self.between is not None:
-            mean, std = mean_and_std_between(self.between)
-        return independent_prior(mesh, per=self.per, mean=mean, std=std)
 
 
 def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
 
 from invlift.errors import InputError, told_at
-from invlift.fem.fields.base import Nominal, PriorTable, partition
+from invlift.fem.fields.base import Nominal, partition
 from invlift.fem.fields.hierarchical_matern import some_matern_prior
-from invlift.fem.fields.matern_table import MaternKeys
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.mesh.mesh import Mesh
@@ -155,19 +153,3 @@ def _in_layer(name: str, where: str) -> str:
     """A place "prior KEY" with the layer in it."""
     section, _, key = where.partition(" ")
     return f"prior layer, {name}, {key}" if section == "prior" else where
-
-
-class LayersTable(PriorTable):
-    """[prior] kind = "layers": a Matern field in each layer, which jumps where layers meet."""
-
-    layer: Annotated[dict[str, MaternKeys], Field(min_length=1)]
-    """The layers by the names of subdomains, which share out the body, for example
-    [prior.layer.clay] range = 2.0, std = 0.5, smoothness = 1.0."""
-
-    def build(self, mesh: Mesh, where) -> LayeredPrior:
-        """Build the prior on a mesh: see :class:`PriorTable`."""
-        layers = {
-            name: table.settings(mesh, partial(where, "layer", name))
-            for name, table in self.layer.items()
-        }
-        return layered_prior(mesh, layers)

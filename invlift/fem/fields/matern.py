@@ -52,7 +52,7 @@ class MaternPrior(AffinePrior):
         Prior mean of phi.
     factor : linalg.Factor
         Of K.
-    structure : linalg.Structure
+    structure : linalg.SymbolicAnalysis
         Symbolic factorisation of K.
     pattern : sparse.Pattern
         Of M, and of K.
@@ -76,7 +76,7 @@ class MaternPrior(AffinePrior):
 
     mean: jax.Array
     factor: linalg.Factor
-    structure: linalg.Structure
+    structure: linalg.SymbolicAnalysis
     pattern: sparse.Pattern
     operator_values: jax.Array
     mass_values: jax.Array
@@ -340,7 +340,7 @@ class Matrices(Module):
 
     Attributes
     ----------
-    structure : linalg.Structure
+    structure : linalg.SymbolicAnalysis
         Symbolic factorisation of K.
     pattern : sparse.Pattern
     lower : (num_values,) int32
@@ -351,7 +351,7 @@ class Matrices(Module):
         Diagonal of D^(1/2).
     """
 
-    structure: linalg.Structure
+    structure: linalg.SymbolicAnalysis
     pattern: sparse.Pattern
     lower: jax.Array
     mass: jax.Array

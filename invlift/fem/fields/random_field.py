@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from invlift.errors import InputError
-from invlift.fem.mesh.mesh import Mesh
-from invlift.files.tables import number
 from invlift.keywords import earlier_names
-from invlift.unknowns.distributions import Distribution, normal
-from invlift.unknowns.distributions.tables import REAL_DISTRIBUTIONS, NormalTable
 
 #: Share of the variance at a place that the modes may leave out, and most of them.
 LEFT_OUT, MAX_MODES = 1e-2, 200
@@ -93,26 +86,3 @@ def random_field(mean: float | np.ndarray, sd: float, range: float | None = None
         For ``dirichlet`` of :func:`invlift.assemble_poisson`.
     """
     return RandomField(mean, sd, range)
-
-
-class BoundaryNormalTable(NormalTable):
-    """Normally distributed."""
-
-    mean: number(-1e50, 1e50) | Annotated[str, Field(min_length=1)]
-    """The mean, in the unit of the number; of boundary values also the name of a point field of the
-    mesh file."""
-    range: number(1e-50, 1e50) = None
-    """Of boundary values the distance at which the correlation of their errors has fallen to about
-    0.14, in the length unit of the mesh; left out, all of a group are off by the same."""
-
-    def on(self, mesh: Mesh, where: str, group: str) -> Distribution | RandomField:
-        """Build what stands in place of the values of a boundary group."""
-        if isinstance(self.mean, str):
-            return random_field(mesh.point_field(self.mean, where, group), self.sd, self.range)
-        if self.range is not None:
-            return random_field(self.mean, self.sd, self.range)
-        return normal(self.mean, self.sd)
-
-
-#: What boundary values can be: as other numbers, and fields.
-BOUNDARY_DISTRIBUTIONS = ChainMap({"normal": BoundaryNormalTable}, REAL_DISTRIBUTIONS)

@@ -34,12 +34,12 @@ from invlift.fem.linalg.multifrontal import (
     inverse_diagonal,
     log_determinant,
 )
-from invlift.fem.linalg.symbolic import Structure
+from invlift.fem.linalg.symbolic import SymbolicAnalysis
 
 __all__ = [
     "Factor",
     "FactorJet",
-    "Structure",
+    "SymbolicAnalysis",
     "analyse",
     "factorise",
     "factorise_jet",

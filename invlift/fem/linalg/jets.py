@@ -37,7 +37,7 @@ def factorise_jet(structure, values):
 
     Parameters
     ----------
-    structure : Structure
+    structure : SymbolicAnalysis
         From `analyse`.
     values : tuple of jax.Array
         (num_values,) each: the contributions to A(0), A'(0), A''(0), ..., of at least order 0.

@@ -58,7 +58,7 @@ class Factor(Module):
     pulled : tuple of jax.Array
         `Level.pulled` of each level.
     places, unknowns : jax.Array
-        (n,) and (num_places,) int32, as in `Structure`.
+        (n,) and (num_places,) int32, as in `SymbolicAnalysis`.
     log_determinant : jax.Array
         () log determinant of the matrix; NaN if it is not positive definite.
     """
@@ -76,7 +76,7 @@ def factorise(structure, values):
 
     Parameters
     ----------
-    structure : Structure
+    structure : SymbolicAnalysis
         From `analyse`.
     values : jax.Array
         (num_values,) contributions in the order of the rows and cols given to `analyse`.

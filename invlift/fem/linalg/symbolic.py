@@ -67,7 +67,7 @@ class Level(Module):
     pulled: jax.Array
 
 
-class Structure(Module):
+class SymbolicAnalysis(Module):
     """Everything about a pattern that a factorisation needs; a pytree, and picklable.
 
     Attributes
@@ -107,7 +107,7 @@ def analyse(rows, cols, num_unknowns, coordinates=None):
 
     Returns
     -------
-    Structure
+    SymbolicAnalysis
 
     Raises
     ------
@@ -126,7 +126,7 @@ def analyse(rows, cols, num_unknowns, coordinates=None):
         raise ValueError("the factor of this matrix is too large for 32-bit indices")
     unknowns = np.zeros(layout.num_places, dtype=np.int64)
     unknowns[layout.places] = np.arange(num_unknowns)
-    structure = Structure(
+    structure = SymbolicAnalysis(
         levels=layout.levels(),
         assembly=layout.entry(rows, cols),
         places=layout.places,

@@ -13,7 +13,7 @@ from invlift.errors import InputError
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh.files import read_facet_groups, read_mesh_arrays
 from invlift.fem.mesh.mesh import Mesh
-from invlift.tables.units import factor_between
+from invlift.units import factor_between
 
 #: What coordinates in a unit are converted to, if nothing else is said.
 METRE = "m"

@@ -14,7 +14,7 @@ from invlift.fem.readings.base import (
     Weights,
     at_row,
     find_places,
-    joined,
+    scattered,
     shown_at,
 )
 from invlift.fem.readings.sensors import Sensors
@@ -53,7 +53,7 @@ def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
             (np.array([row]), _weights_of(_mean_round(mesh, middle, sensors.radius[row])))
             for row, middle in zip(rows, middles, strict=True)
         ]
-    whole = {SOLUTION: joined(parts, size)}
+    whole = {SOLUTION: scattered(parts, size)}
     return Located(whole, shown_at(sensors, points), distances, is_kept)
 
 

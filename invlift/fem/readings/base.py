@@ -125,7 +125,7 @@ def find_places(
     return Places(cells, shapes, distances, is_kept)
 
 
-def joined(parts: Sequence[tuple[np.ndarray, Weights]], size: int) -> Weights:
+def scattered(parts: Sequence[tuple[np.ndarray, Weights]], size: int) -> Weights:
     """Weighted sums of some rows each, (k,), as those of ``size`` rows."""
     width = max(part.places.shape[1] for _, part in parts)
     places = np.zeros((size, width), dtype=np.result_type(*(part.places for _, part in parts)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Weights, at_row, extent, joined
+from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Weights, at_row, extent, scattered
 from invlift.fem.readings.kinds import KINDS
 from invlift.fem.readings.sensors import Sensors
 from invlift.unknowns.distributions import Distribution, as_distribution
@@ -140,7 +140,7 @@ def locate(
             f"check the units: the mesh spans {extent(mesh)}",
         )
     unknowns = {_offset(group): as_distribution(own) for group, own in (offsets or {}).items()}
-    whole = {name: joined(own, size) for name, own in parts.items()}
+    whole = {name: scattered(own, size) for name, own in parts.items()}
     told = ""
     if num := np.count_nonzero(distances):
         fate = "moved onto the mesh" if is_kept.all() else "left out"

@@ -75,7 +75,7 @@ class Sensors:
     electrodes : ndarray of str, shape (d, 4), or None
         Of voltages between electrodes, which have no place: the names or numbers, from 1, of those
         where current enters and leaves, and of those between which is read. See
-        :func:`invlift.fem.electrodes.voltages.read_voltages`.
+        :func:`invlift.tables.voltages.read_voltages`.
     positions : ndarray of float64, shape (K, 2 or 3), or None
         Where the electrodes are, if the table says so.
     currents, weights : ndarray of float64, shape (d, K), or None
@@ -123,7 +123,7 @@ class Sensors:
         return replace(self, further=further, **taken)
 
 
-def joined(tables: Mapping[str, Sensors]) -> Sensors:
+def concatenated(tables: Mapping[str, Sensors]) -> Sensors:
     """Tables of the readings of experiments by name, one after the other as one.
 
     Where a table does not have a column of another its entries are NaN or "".

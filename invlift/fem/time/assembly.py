@@ -31,7 +31,7 @@ from invlift.fem.equations.unknown_conditions import Parts, parts_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FLUXES, SOLUTION
 from invlift.fem.readings.locate import Observation
-from invlift.fem.readings.sensors import joined
+from invlift.fem.readings.sensors import concatenated
 from invlift.fem.time.equations import ShiftedEquations, SteadyAndShifted
 from invlift.fem.time.initial import begun_at_zero
 from invlift.fem.time.schedules import SCHEDULES, Schedule
@@ -182,7 +182,7 @@ def assemble_transient(
         solutions=tuple(names),
         on_mesh=equation.on_mesh._replace(
             further=unknowns,
-            sensors=joined({each.name: each.observation.sensors for each in experiments}),
+            sensors=concatenated({each.name: each.observation.sensors for each in experiments}),
         ),
         error=error,
     )

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from invlift.errors import InputError, as_numbers
-from invlift.fem.time.clock import Clock, times_of
 from invlift.fem.time.shifts import oscillation_weights, response_weights
-from invlift.tables.table import read_table
-from invlift.tables.units import without_unit
-
-#: Columns of a table of steps.
-TIME, STRENGTH = "time", "strength"
 
 
 class Steps(NamedTuple):
@@ -180,30 +173,3 @@ def _has_schedule(given: Any) -> bool:
     if isinstance(given, Mapping):
         given = list(given.values())
     return isinstance(given, list | tuple) and any(map(_has_schedule, given))
-
-
-def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None) -> Steps:
-    """Steps of a table with the columns ``time`` and ``strength``, of text with commas.
-
-    The clock says what its times mean; without one they are numbers.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or a column is missing; else as :func:`steps`, naming the file.
-    """
-    table = read_table(path, "a table of steps")
-    names = [without_unit(each)[0].casefold() for each in table.columns]
-    for column in (TIME, STRENGTH):
-        if column not in names:
-            where, found = f"{table.name}, row {table.first}", ", ".join(table.columns)
-            expected = f"columns {TIME} and {STRENGTH}"
-            raise InputError(where, expected, found, f"add {column}, or rename")
-    if not len(table.rows):
-        expected = "rows of a time and the value from then on"
-        raise InputError(table.name, expected, "none", "add them")
-    units = [without_unit(each)[1] if clock else "" for each in table.columns]
-    table = table.renamed(names, units)
-    times = times_of(table, TIME, clock or Clock())
-    values = table.with_numbers([STRENGTH]).array(STRENGTH)
-    return steps(np.stack([times, values], axis=1), before, table.name)

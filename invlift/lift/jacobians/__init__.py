@@ -1,10 +1,10 @@
 """Jacobians of constraints by their structure, factors of their products, and systems of products.
 
-A structure is a module with three classes: what a person chooses (:class:`Structure`), the blocks
-(:class:`ConstraintJacobian`), and the factor of a product of two such (:class:`Factor`).
+A structure is a module with three classes: what a person chooses (:class:`JacobianStructure`), the
+blocks (:class:`ConstraintJacobian`), and the factor of a product of two such (:class:`GramFactor`).
 """
 
-from invlift.lift.jacobians.base import ConstraintJacobian, Factor, Structure
+from invlift.lift.jacobians.base import ConstraintJacobian, GramFactor, JacobianStructure
 from invlift.lift.jacobians.block_bidiagonal import BlockBidiagonal
 from invlift.lift.jacobians.block_diagonal import BlockDiagonal
 from invlift.lift.jacobians.bordered import BorderedJacobian, differentiate
@@ -20,9 +20,9 @@ __all__ = [
     "ConstraintJacobian",
     "Dense",
     "Diagonal",
-    "Factor",
+    "GramFactor",
     "Grouped",
-    "Structure",
+    "JacobianStructure",
     "Triangular",
     "differentiate",
 ]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from invlift.programs.pytrees import Module
 
 
-class Factor(Module):
+class GramFactor(Module):
     """A square matrix A, (d, d), factorised.
 
     A subclass writes ``solve`` and ``log_determinant``.
@@ -49,7 +49,7 @@ class ConstraintJacobian(Module):
         """J^T lambda, (n,), for lambda of (d,)."""
         raise NotImplementedError
 
-    def inner(self, other: Self | None = None) -> Factor:
+    def inner(self, other: Self | None = None) -> GramFactor:
         """J K^T, (d, d), factorised: K is another Jacobian of the same structure, or J itself.
 
         With K of another position it is the matrix of Newton's method along a normal space (Au,
@@ -66,7 +66,7 @@ class ConstraintJacobian(Module):
         return jax.vmap(column, in_axes=1, out_axes=1)(jnp.eye(num_constraints))
 
 
-class Structure(Module, settings=True):
+class JacobianStructure(Module, settings=True):
     """Which entries of a Jacobian may differ from zero: what a person chooses.
 
     A subclass writes both methods.

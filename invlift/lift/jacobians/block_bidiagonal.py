@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from invlift.lift.jacobians.base import (
     ConstraintJacobian,
-    Factor,
-    Structure,
+    GramFactor,
+    JacobianStructure,
     repeated_unit,
     sweeps,
     transposed_sweeps,
@@ -23,18 +23,18 @@ from invlift.lift.jacobians.dense import factorise
 from invlift.programs.pytrees import static
 
 
-class BlockTridiagonalFactor(Factor):
+class BlockTridiagonalFactor(GramFactor):
     """A block tridiagonal matrix of B blocks, (r, r) each, by block elimination.
 
     Attributes
     ----------
-    pivots : Factor
+    pivots : GramFactor
         S_1 = A_11 and S_t = A_tt - A_t,t-1 S_t-1^-1 A_t-1,t, with B in front.
     below, above : (B, r, r)
         A_t,t-1 and A_t,t+1; below of the first and above of the last are zero.
     """
 
-    pivots: Factor
+    pivots: GramFactor
     below: jax.Array
     above: jax.Array
 
@@ -111,7 +111,7 @@ class BlockBidiagonalJacobian(ConstraintJacobian):
         return _factorise_tridiagonal(diagonal, below, above, other is None)
 
 
-class BlockBidiagonal(Structure, settings=True):
+class BlockBidiagonal(JacobianStructure, settings=True):
     """Constraints in equal groups; group t depends on the variables of t and of t - 1.
 
     As those of state-space models with an observation that can be inverted (Au, Graham & Thiery

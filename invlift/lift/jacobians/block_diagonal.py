@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from invlift.lift.jacobians.base import (
     ConstraintJacobian,
-    Factor,
-    Structure,
+    GramFactor,
+    JacobianStructure,
     repeated_unit,
     sweeps,
     transposed_sweeps,
@@ -19,18 +19,18 @@ from invlift.lift.jacobians.dense import factorise, for_each
 from invlift.programs.pytrees import static
 
 
-class BlockDiagonalFactor(Factor):
+class BlockDiagonalFactor(GramFactor):
     """A matrix of B blocks, (r, r) each, along the diagonal.
 
     Attributes
     ----------
-    blocks : Factor
+    blocks : GramFactor
         Of all blocks: arrays with B in front.
     num_rows : int
         r.
     """
 
-    blocks: Factor
+    blocks: GramFactor
     num_rows: int = static()
 
     def solve(self, rhs: jax.Array) -> jax.Array:
@@ -76,7 +76,7 @@ class BlockDiagonalJacobian(ConstraintJacobian):
         return BlockDiagonalFactor(for_each(inverted, products, num_rows), num_rows)
 
 
-class BlockDiagonal(Structure, settings=True):
+class BlockDiagonal(JacobianStructure, settings=True):
     """Constraints in equal groups, each of which depends on variables of its own.
 
     As those of diffusions that are conditioned on their states at some times (Graham, Thiery &

@@ -14,29 +14,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.lift.jacobians.base import ConstraintJacobian, Factor, Structure, sweeps
+from invlift.lift.jacobians.base import ConstraintJacobian, GramFactor, JacobianStructure, sweeps
 from invlift.lift.jacobians.dense import Dense, factorise
 
 #: Entries of a matrix up to which products with its rows are taken one after the other.
 FEW_ENTRIES = 4096
 
 
-class LowRankFactor(Factor):
+class LowRankFactor(GramFactor):
     """core + left right^T, through I + right^T core^-1 left.
 
     Attributes
     ----------
-    core : Factor
+    core : GramFactor
     right, scaled : (d, k)
         ``scaled`` is core^-1 left.
-    capacitance : Factor
+    capacitance : GramFactor
         (k, k).
     """
 
-    core: Factor
+    core: GramFactor
     right: jax.Array
     scaled: jax.Array
-    capacitance: Factor
+    capacitance: GramFactor
 
     def solve(self, rhs: jax.Array) -> jax.Array:
         """A^-1 rhs for rhs of shape (d,) or (d, k)."""
@@ -103,7 +103,7 @@ class BorderedJacobian(ConstraintJacobian):
 
     def inner(
         self, other: BorderedJacobian | None = None, product: jax.Array | None = None
-    ) -> Factor:
+    ) -> GramFactor:
         """J K^T.
 
         Parameters
@@ -147,7 +147,7 @@ def _by_rows_moved(at, moves):
 
 
 def differentiate(
-    fn: Callable[[jax.Array], jax.Array], at: jax.Array, structure: Structure | None
+    fn: Callable[[jax.Array], jax.Array], at: jax.Array, structure: JacobianStructure | None
 ) -> tuple[jax.Array, ConstraintJacobian]:
     """Value, (d,), and Jacobian of a constraint, (n,) to (d,).
 
@@ -155,7 +155,7 @@ def differentiate(
     ----------
     fn : callable
     at : (n,)
-    structure : Structure or None
+    structure : JacobianStructure or None
         Of the derivatives by the last variables, as many as the structure has for d constraints;
         the others may enter all constraints.  None if all do.
     """

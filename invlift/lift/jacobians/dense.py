@@ -15,8 +15,8 @@ from jax.scipy.linalg import cho_solve, lu_factor, lu_solve, solve_triangular
 
 from invlift.lift.jacobians.base import (
     ConstraintJacobian,
-    Factor,
-    Structure,
+    GramFactor,
+    JacobianStructure,
     sweeps,
     transposed_sweeps,
 )
@@ -30,7 +30,7 @@ FEW_ROWS = 32
 MAX_WRITTEN_OUT = 6
 
 
-class Inverted(Factor):
+class Inverted(GramFactor):
     """Of a matrix of few rows by its inverse, computed without exchanges of rows.
 
     Such are products J K^T of positions near each other, as they are close to symmetric and
@@ -63,7 +63,7 @@ class Inverted(Factor):
         return jnp.diagonal(self.inverse)
 
 
-class Cholesky(Factor):
+class Cholesky(GramFactor):
     """Of a symmetric positive definite matrix; NaN where it is not, numerically.
 
     Attributes
@@ -95,7 +95,7 @@ class Cholesky(Factor):
         return solve_triangular(self.lower, jnp.eye(self.lower.shape[0]), lower=True)
 
 
-class LU(Factor):
+class LU(GramFactor):
     """Of any regular matrix.
 
     Attributes
@@ -117,8 +117,8 @@ class LU(Factor):
         return jnp.sum(jnp.log(jnp.abs(jnp.diagonal(self.transposed))))
 
 
-def factorise(matrix: jax.Array, *, is_symmetric: bool) -> Factor:
-    """Factor of a matrix, (d, d); if it is symmetric it is positive definite as well."""
+def factorise(matrix: jax.Array, *, is_symmetric: bool) -> GramFactor:
+    """GramFactor of a matrix, (d, d); if it is symmetric it is positive definite as well."""
     if matrix.shape[0] <= FEW_ROWS:
         is_least = matrix.shape[0] <= MAX_WRITTEN_OUT
         inverse, pivots = (_sweep_written_out if is_least else _sweep)(matrix)
@@ -188,13 +188,13 @@ class DenseJacobian(ConstraintJacobian):
         """J^T lambda, (n,)."""
         return multiplier @ self.entries
 
-    def inner(self, other: DenseJacobian | None = None) -> Factor:
+    def inner(self, other: DenseJacobian | None = None) -> GramFactor:
         """J K^T."""
         right = self if other is None else other
         return factorise(self.entries @ right.entries.T, is_symmetric=other is None)
 
 
-class Dense(Structure, settings=True):
+class Dense(JacobianStructure, settings=True):
     """Every constraint may depend on every variable.
 
     Attributes

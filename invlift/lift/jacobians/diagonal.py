@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from invlift.lift.jacobians.base import ConstraintJacobian, Factor, Structure
+from invlift.lift.jacobians.base import ConstraintJacobian, GramFactor, JacobianStructure
 
 
-class DiagonalFactor(Factor):
+class DiagonalFactor(GramFactor):
     """diag(entries).
 
     Attributes
@@ -59,7 +59,7 @@ class DiagonalJacobian(ConstraintJacobian):
         return jnp.diag(self.entries * other.entries)
 
 
-class Diagonal(Structure, settings=True):
+class Diagonal(JacobianStructure, settings=True):
     """Constraint i depends on variable i alone (Graham & Storkey 2017, appendix C)."""
 
     def num_variables(self, num_constraints: int) -> int:

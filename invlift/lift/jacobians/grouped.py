@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.lift.jacobians.base import ConstraintJacobian, Factor, Structure
+from invlift.lift.jacobians.base import ConstraintJacobian, GramFactor, JacobianStructure
 from invlift.lift.jacobians.dense import factorise, for_each
 from invlift.programs.pytrees import static
 
 
-class GroupedFactor(Factor):
+class GroupedFactor(GramFactor):
     """diag(core) + C' C^T.
 
     Attributes
@@ -28,7 +28,7 @@ class GroupedFactor(Factor):
     left, right : (d, c)
         Entries of C' and C.
     groups : (d,) int
-    capacitance : Factor
+    capacitance : GramFactor
         Of I + C^T diag(core)^-1 C' for each group: arrays with B in front.
     num_groups : int
         B.
@@ -38,7 +38,7 @@ class GroupedFactor(Factor):
     left: jax.Array
     right: jax.Array
     groups: jax.Array
-    capacitance: Factor
+    capacitance: GramFactor
     num_groups: int = static()
 
     def solve(self, rhs: jax.Array) -> jax.Array:
@@ -124,7 +124,7 @@ class GroupedJacobian(ConstraintJacobian):
         )
 
 
-class Grouped(Structure, settings=True):
+class Grouped(JacobianStructure, settings=True):
     """Readings in groups of any sizes, with unknowns of the group and a noise of each reading.
 
     As in models of many similar things with unknowns of their own (hierarchical ones).  The

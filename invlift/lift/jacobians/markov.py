@@ -12,7 +12,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from invlift.lift.jacobians.base import ConstraintJacobian, Factor
+from invlift.lift.jacobians.base import ConstraintJacobian, GramFactor
 from invlift.lift.jacobians.dense import factorise
 from invlift.programs.pytrees import Module, static
 
@@ -42,7 +42,7 @@ class Grid(Module):
         return values.reshape(-1, *values.shape[2:])[self.places]
 
 
-class InnovationsFactor(Factor):
+class InnovationsFactor(GramFactor):
     """J K^T = L S L'^T with S block diagonal, and L and L' block triangular with unit diagonal.
 
     Below its diagonal L has the blocks H_t A_t ... A_s+1 G_s, L' those of K.

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from invlift.lift.jacobians.base import Factor, Structure, transposed_sweeps
+from invlift.lift.jacobians.base import GramFactor, JacobianStructure, transposed_sweeps
 from invlift.lift.jacobians.dense import DenseJacobian
 
 
-class TriangularFactor(Factor):
+class TriangularFactor(GramFactor):
     """left right^T, which is factorised as it comes.
 
     Attributes
@@ -45,7 +45,7 @@ class TriangularJacobian(DenseJacobian):
         return TriangularFactor(self.entries, (self if other is None else other).entries)
 
 
-class Triangular(Structure, settings=True):
+class Triangular(JacobianStructure, settings=True):
     """Constraint i depends on variables 1 to i (Graham & Storkey 2017, appendix C, autoregressive).
 
     Values on the diagonal may not be 0.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.lift.jacobians import BorderedJacobian, Factor
+from invlift.lift.jacobians import BorderedJacobian, GramFactor
 from invlift.lift.jacobians.markov import Grid, MarkovJacobian
 from invlift.lift.targets.lifted_form import Lifted
 from invlift.programs.pytrees import static
@@ -81,7 +81,7 @@ class DiffusionPosterior(Lifted):
         value = grid.gather(read) - self._meant(found.zeta, found.eta)
         return value, BorderedJacobian((by_zeta.T, by_white.T), core)
 
-    def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
+    def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
         problem, found = self.problem, self._meaning(position)
         white = problem.split(position[: problem.num_unknowns])[1]

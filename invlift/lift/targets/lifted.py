@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from invlift.lift.jacobians import BorderedJacobian, Factor
+from invlift.lift.jacobians import BorderedJacobian, GramFactor
 from invlift.lift.jacobians.diagonal import DiagonalJacobian
 from invlift.lift.jacobians.krylov import conjugate_residuals
 from invlift.lift.targets.lifted_form import Lifted
@@ -33,7 +33,7 @@ MAX_DENSE = 64
 MAX_KRYLOV = 20
 
 
-class Point(NamedTuple):
+class LiftedPoint(NamedTuple):
     """All that an integrator needs to know at one position on the manifold.
 
     Attributes
@@ -53,7 +53,7 @@ class Point(NamedTuple):
         diagonal by eta.
     pushed : (N, d) or None
         X'(w) times the block by w; None where X is the identity, as nothing large is kept twice.
-    gram : Factor
+    gram : GramFactor
         Of J J^T.
     logdensity : ()
         Relative to the standard normal one.
@@ -67,7 +67,7 @@ class Point(NamedTuple):
     byproducts: dict[str, jax.Array]
     jacobian: BorderedJacobian
     pushed: jax.Array | None
-    gram: Factor
+    gram: GramFactor
     logdensity: jax.Array
     logdensity_grad: jax.Array
 
@@ -101,7 +101,7 @@ class LiftedPosterior(Lifted):
         by_eta, by_zeta = self._by_noise(zeta, eta)
         return _jacobian(by_zeta, by_white.T, by_eta)
 
-    def point(self, position: jax.Array) -> Point:
+    def point(self, position: jax.Array) -> LiftedPoint:
         """Constraint, its Jacobian, density and its gradient at q, from one factorisation.
 
         With U the derivatives by w, G is U U^T plus the part of the noise.  U U^T = F' X' U^T are
@@ -143,7 +143,7 @@ class LiftedPosterior(Lifted):
         grad_zeta, grad_eta = pull_back_noise(
             (gram.inverse_diagonal() * by_eta, gram.solve(by_zeta))
         )
-        return Point(
+        return LiftedPoint(
             position=position,
             constraint=predicted + self._of_noise(zeta, eta),
             predicted=readings,
@@ -157,7 +157,7 @@ class LiftedPosterior(Lifted):
             - jnp.concatenate([grad_zeta, grad_white, grad_eta]),
         )
 
-    def on_normal_space(self, point: Point, origin: jax.Array) -> NormalSpace:
+    def on_normal_space(self, point: LiftedPoint, origin: jax.Array) -> NormalSpace:
         """The constraint on the normal space of a point through ``origin``, (h + m + d,)."""
         # Copied once: products with transposes of tall arrays take twice as long.
         transposed = jax.lax.optimization_barrier(point.normal_coefficients.T)
@@ -186,7 +186,7 @@ class LiftedPosterior(Lifted):
             second += problem.model.derivative(expansion, tangent.curvature(along))
         return Slopes(point, value, along @ point.gradients, first, second, scale)
 
-    def describe(self, point: Point) -> Described:
+    def describe(self, point: LiftedPoint) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         whole, theta = self.problem.whole, self.unknowns(point)
         predicted = self.problem.readings_of_whole(point.predicted)
@@ -212,7 +212,7 @@ class NormalSpace(NamedTuple):
     Attributes
     ----------
     target : LiftedPosterior
-    point : Point
+    point : LiftedPoint
     origin : (h + m + d,)
     coefficients : (N,) or None
         At the origin, if the prior is affine.
@@ -221,7 +221,7 @@ class NormalSpace(NamedTuple):
     """
 
     target: LiftedPosterior
-    point: Point
+    point: LiftedPoint
     origin: jax.Array
     coefficients: jax.Array | None
     transposed: jax.Array

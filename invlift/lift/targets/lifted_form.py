@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.lift.jacobians import Factor, Structure
+from invlift.lift.jacobians import GramFactor, JacobianStructure
 from invlift.lift.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.targets import Described
 
@@ -36,7 +36,7 @@ class Lifted(ManifoldTarget):
     problem: Any  # which stands above: its methods are all that is known of it here
 
     @property
-    def structure(self) -> Structure | None:
+    def structure(self) -> JacobianStructure | None:
         """That of the problem."""
         return self.problem.structure
 
@@ -90,7 +90,7 @@ class Lifted(ManifoldTarget):
         predicted = problem.predict(jnp.concatenate([zeta, white]))
         return predicted - problem.noise.predicted(problem.observed, zeta, eta)
 
-    def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
+    def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
         """Log density with respect to the manifold's own measure, relative to the standard normal
         one, (); ``gram`` is the factor of J J^T at the position.
         """

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.lift.jacobians import ConstraintJacobian, Factor, Structure, differentiate
+from invlift.lift.jacobians import ConstraintJacobian, GramFactor, JacobianStructure, differentiate
 from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import Module
 from invlift.targets import Described, LocalConstraint, Slopes
@@ -21,7 +21,7 @@ class ManifoldPoint(NamedTuple):
     position : (Q,)
     constraint : (d,)
     jacobian : ConstraintJacobian
-    gram : Factor
+    gram : GramFactor
         Of J J^T, (d, d).
     logdensity : ()
         Relative to the standard normal one.
@@ -31,7 +31,7 @@ class ManifoldPoint(NamedTuple):
     position: jax.Array
     constraint: jax.Array
     jacobian: ConstraintJacobian
-    gram: Factor
+    gram: GramFactor
     logdensity: jax.Array
     logdensity_grad: jax.Array
 
@@ -48,7 +48,7 @@ class ManifoldTarget(Module):
     differentiated: ClassVar[str] = "constraint"
 
     @property
-    def structure(self) -> Structure | None:
+    def structure(self) -> JacobianStructure | None:
         """Structure of the constraint's derivatives by the last variables; see
         :func:`invlift.lift.jacobians.differentiate`.
         """
@@ -58,7 +58,7 @@ class ManifoldTarget(Module):
         """c(q), (d,)."""
         raise NotImplementedError
 
-    def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
+    def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
         """Log density with respect to the manifold's own measure, relative to the standard normal
         one, (); ``gram`` is the factor of J J^T at the position.
         """

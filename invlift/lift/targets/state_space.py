@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.lift.jacobians import BlockBidiagonal, Factor
+from invlift.lift.jacobians import BlockBidiagonal, GramFactor
 from invlift.lift.jacobians.dense import factorise, for_each
 from invlift.lift.targets.lifted_form import Lifted
 from invlift.lift.targets.manifold import ManifoldPoint
@@ -88,7 +88,7 @@ class StateSpacePosterior(Lifted):
         moved = step(model.at, model.lengths, found.moves, before, found.values)
         return (moved - found.states).ravel()
 
-    def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
+    def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
         problem, found = self.problem, self._meaning(position)
         reference = problem.log_reference(found.zeta, found.white, found.eta)

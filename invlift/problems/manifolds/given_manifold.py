@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.lift.jacobians import ConstraintJacobian, Factor
+from invlift.lift.jacobians import ConstraintJacobian, GramFactor
 from invlift.lift.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.problems.manifolds.manifolds import Manifold, ProductJacobian, constraints
 from invlift.problems.problem_base import ProblemBase
@@ -109,7 +109,7 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
         parts = tuple(part for _, part in self.parts)
         return self.constraint(position), ProductJacobian(position, parts)
 
-    def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
+    def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
         del gram
         return self.call(self.logdensity_fn, position) + 0.5 * position @ position

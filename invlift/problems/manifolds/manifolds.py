@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError, is_integer
-from invlift.lift.jacobians import ConstraintJacobian, Factor
+from invlift.lift.jacobians import ConstraintJacobian, GramFactor
 from invlift.lift.jacobians.dense import factorise
 from invlift.lift.jacobians.krylov import conjugate_residuals
 from invlift.programs.pytrees import Module, static
@@ -85,7 +85,7 @@ class Orthonormal(Manifold, settings=True):
         return (columns * jnp.sign(jnp.diagonal(upper))).reshape(self.shape)
 
 
-class NearDiagonal(Factor):
+class NearDiagonal(GramFactor):
     """J K^T, of positions that are close to each other on manifolds, by products.
 
     Attributes

@@ -49,7 +49,7 @@ MAX_ITERATIONS = 50
 InverseMetric = Callable[[jax.Array], jax.Array]
 
 
-class Place(NamedTuple):
+class RiemannianPoint(NamedTuple):
     """A position with what the Hamiltonian has there without a momentum.
 
     Attributes
@@ -143,7 +143,7 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
 
 def evaluate(
     target: ConstrainedTarget, inverse_metric: InverseMetric, position: jax.Array
-) -> Place:
+) -> RiemannianPoint:
     """All that the Hamiltonian has at a position, (Q,), without a momentum."""
 
     def log_volume(position):
@@ -157,7 +157,7 @@ def evaluate(
     point = target.point(position)
     logdensity = point.logdensity - 0.5 * position @ position
     slope = slope - point.logdensity_grad + position
-    return Place(point, inverse, jacobian, volume - logdensity, slope)
+    return RiemannianPoint(point, inverse, jacobian, volume - logdensity, slope)
 
 
 def advance(
@@ -192,7 +192,7 @@ def energy(trajectory: Trajectory) -> jax.Array:
     return place.potential + 0.5 * momentum @ times(place.inverse, momentum)
 
 
-def draw_momentum(rng_key: jax.Array, place: Place) -> jax.Array:
+def draw_momentum(rng_key: jax.Array, place: RiemannianPoint) -> jax.Array:
     """A momentum with the covariance M, (Q,), to be projected onto the cotangent space."""
     noise = jax.random.normal(rng_key, place.point.position.shape)
     if place.inverse.ndim == 1:
@@ -200,12 +200,12 @@ def draw_momentum(rng_key: jax.Array, place: Place) -> jax.Array:
     return solve_triangular(jnp.linalg.cholesky(place.inverse), noise, lower=True, trans="T")
 
 
-def project(place: Place, momentum: jax.Array) -> jax.Array:
+def project(place: RiemannianPoint, momentum: jax.Array) -> jax.Array:
     """p - C^T (C M^-1 C^T)^-1 C M^-1 p, (Q,): the projection onto the cotangent space."""
     return _projected(place, momentum)[0]
 
 
-def _projected(place: Place, momentum: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _projected(place: RiemannianPoint, momentum: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The projection, (Q,), and the multiplier, (d,), that makes it."""
     raised = times(place.inverse, place.jacobian)
     lower = jnp.linalg.cholesky(raised @ place.jacobian.T)
@@ -227,7 +227,7 @@ class _Flow(NamedTuple):
     count: jax.Array
 
 
-def _flow(target, inverse_metric, place: Place, momentum: jax.Array, step_size) -> _Flow:
+def _flow(target, inverse_metric, place: RiemannianPoint, momentum: jax.Array, step_size) -> _Flow:
     """Solve for p*, q' and lambda: fixed points of the first two, Newton's method for the last.
 
     With a constant metric p* and q' are explicit.

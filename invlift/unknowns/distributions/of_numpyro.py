@@ -187,6 +187,18 @@ class PositiveCoordinate(Coordinate, Positive):
         return self.given.log_prob(jnp.exp(log_value))
 
 
+def from_numpyro(name: str, **names: str) -> Callable[..., Distribution]:
+    """What makes a distribution of NumPyro; keys that are called otherwise there by these names."""
+
+    def make(**keys: float) -> Distribution:
+        from numpyro import distributions
+
+        keys = {names.get(key, key): value for key, value in keys.items()}
+        return as_distribution(getattr(distributions, name)(**keys))
+
+    return make
+
+
 def is_distribution(thing: Any) -> bool:
     """Whether it is a distribution of the library, of NumPyro, or of a class made from these."""
     numpyro = sys.modules.get(_NUMPYRO)  # until it is imported nobody has made one of its

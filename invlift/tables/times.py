@@ -12,7 +12,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.tables.numbers import is_number
 from invlift.tables.table import Table
-from invlift.tables.units import TIMES
+from invlift.units import TIMES
 
 #: Seconds of each unit, by its name in a problem file.
 SECONDS = {name: TIMES[name] for name in ("s", "min", "h", "d", "week", "year")}

@@ -14,7 +14,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.tables.table import Table
-from invlift.tables.units import factor_between, without_unit
+from invlift.units import factor_between, without_unit
 
 #: Names of columns in small letters, without units.
 _VALID = {"valid", "is valid"}

@@ -14,7 +14,7 @@ from invlift.noise.gaussian import gaussian_noise
 from invlift.noise.laplace import laplace_noise
 from invlift.noise.scales import Scale, unknown_scale
 from invlift.noise.student_t import student_t_noise
-from invlift.unknowns.distributions.tables import DISTRIBUTIONS, DistributionTable
+from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable
 
 
 class SensorTable(Protocol):
@@ -131,3 +131,11 @@ class StudentTTable(NoiseTable):
         degrees = self.degrees_of_freedom
         degrees = degrees.build() if isinstance(degrees, DistributionTable) else degrees
         return student_t_noise(self.scale(sensors, where), degrees, relative=self.relative)
+
+
+#: What [noise] can be, by its key ``kind``: looked up whenever a problem file is read.
+NOISES: dict[str, type[NoiseTable]] = {
+    "gaussian": GaussianTable,
+    "laplace": LaplaceTable,
+    "student-t": StudentTTable,
+}

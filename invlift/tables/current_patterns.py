@@ -21,7 +21,7 @@ from invlift.errors import InputError, first_line
 from invlift.fem.readings.sensors import MAX_SIZE
 from invlift.files.input_files import read_input
 from invlift.tables.table import MAX_BYTES, Table
-from invlift.tables.units import without_unit
+from invlift.units import without_unit
 
 #: What matrices are called in data of tanks, by what they are.
 _MATRICES = {

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.readings.column_words import FACTOR, converted, unused, used_rows, with_logarithms
 from invlift.fem.readings.sensors import TEXTS, Sensors, checked
-from invlift.fem.time.clock import Clock, times_of
+from invlift.tables.column_words import FACTOR, converted, unused, used_rows, with_logarithms
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns, with_places
 from invlift.tables.numbers import without_limits
 from invlift.tables.table import Table, read_table
+from invlift.tables.times import Clock, times_of
 
 #: Columns of numbers that mean something; those of texts are `TEXTS`.
 _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR

@@ -12,28 +12,25 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.electrodes.ground_formats import ground_data, syscal_data
-from invlift.fem.electrodes.injections import Patterns, patterns_of_pairs
-from invlift.fem.electrodes.patterns import Read, current_columns, matlab_data
-from invlift.fem.electrodes.unified_data import ROLES
-from invlift.fem.readings.column_words import sigma_factor, unused, used_rows
-from invlift.fem.readings.sensor_tables import with_entries
+from invlift.fem.electrodes.quadrupoles import ROLES, geometric_factors, numbered
 from invlift.fem.readings.sensors import Sensors, checked
+from invlift.tables.column_words import sigma_factor, unused, used_rows
+from invlift.tables.current_patterns import Read, current_columns, matlab_data
+from invlift.tables.ground_formats import ground_data, syscal_data
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns
+from invlift.tables.sensors import with_entries
 from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
-from invlift.tables.units import without_unit
+from invlift.units import without_unit
 
 _NUMBERS = "value", "sigma", "voltage", "current"
-#: What stands for an electrode that is infinitely far away.
-FAR = "", "0", "-1"
 #: A whole number as tables with empty entries are often written: "3.0".
 _DECIMAL = re.compile(r"^(-?\d+)\.0+$")
 #: Units of columns, and what one is in volt, ampere and ohm, or as a part of the reading.
@@ -146,7 +143,7 @@ def read_voltages(
     entries = [[_DECIMAL.sub(r"\1", entry) for entry in by_name[role]] for role in ROLES]
     electrodes = np.array(entries).T
     if in_space and "rhoa" in by_name and np.ptp(positions[:, -1]) == 0.0:
-        numbers = _numbers(electrodes, range(1, len(positions) + 1), rows, name, are_points=True)
+        numbers = numbered(electrodes, range(1, len(positions) + 1), rows, name, are_points=True)
         by_name.setdefault("k", geometric_factors(positions, numbers))
     if currents is not None and "voltage" in by_name:
         by_name["value"] = by_name.pop("voltage")
@@ -205,30 +202,6 @@ def _pair(weights: np.ndarray, number: int) -> tuple[str, str]:
     return str(np.argmax(weights) + 1), str(np.argmin(weights) + 1)
 
 
-def patterns_of(sensors: Sensors, names: Sequence[str]) -> Patterns:
-    """What was driven and read of K electrodes, by their names or numbers from 1.
-
-    Raises
-    ------
-    InputError
-        As :func:`electrode_numbers`; if a table has currents of another number of electrodes.
-    """
-    for what, given in (("currents", sensors.currents), ("weights", sensors.weights)):
-        if given is not None and given.shape[1] != len(names):
-            expected = f"{what} of {len(names)} electrodes, as [electrodes] has"
-            found, remedy = f"{given.shape[1]}", "name the group of each electrode"
-            raise InputError(sensors.name, expected, found, remedy)
-    if sensors.weights is not None:
-        return Patterns(sensors.currents, sensors.weights)
-    if sensors.currents is None:
-        return patterns_of_pairs(electrode_numbers(sensors, names), len(names))
-    read = _numbers(
-        sensors.electrodes[:, 2:], names, sensors.rows, sensors.name, are_points=False, roles="mn"
-    )
-    unit = np.eye(len(names))
-    return Patterns(sensors.currents, unit[read[:, 0]] - unit[read[:, 1]])
-
-
 def _with_known_columns(table: Table, needs_values: bool, has_currents: bool) -> Table:
     """The table with units apart from the names, and values or what they are made of."""
     if has_currents:
@@ -283,112 +256,6 @@ def _columns_of_currents(sensors: Sensors) -> dict[str, list]:
         remedy = "choose pairs: a table has no columns for other weights"
         raise InputError(sensors.name, expected, found, remedy)
     return columns | dict(zip(ROLES[2:], sensors.electrodes[:, 2:].T.tolist(), strict=True))
-
-
-def electrode_numbers(
-    sensors: Sensors, names: Sequence[str], *, are_points: bool = False
-) -> np.ndarray:
-    """Which of K electrodes, named or numbered from 1, those of the readings are: (d, 4) from 0.
-
-    Points of the ground may be infinitely far away, 0 or empty in the table, and are then -1.
-
-    Raises
-    ------
-    InputError
-        Naming row and column of an entry that is none of them, or if the potential is read of a
-        point that drives the current.
-    """
-    parts = sensors.electrodes, names, sensors.rows, sensors.name
-    return _numbers(*parts, are_points=are_points)
-
-
-def _numbers(electrodes, names, rows, table: str, *, are_points: bool, roles=ROLES) -> np.ndarray:
-    """As :func:`electrode_numbers`, of entries (d, 4) in rows of a table, or of fewer roles."""
-    numbers = {str(number): number - 1 for number in range(1, len(names) + 1)}
-    by_name = {str(name): number for number, name in enumerate(names)}
-    two_sided = [name for name, number in by_name.items() if numbers.get(name, number) != number]
-    for row, role in np.argwhere(np.isin(electrodes, two_sided)):
-        entry = str(electrodes[row, role])
-        where = f"{table}, row {rows[row]}, column {roles[role]}"
-        found = f"{entry!r}, the name of electrode {by_name[entry] + 1} and the number of another"
-        raise InputError(where, "the name or number of one electrode", found, "rename the groups")
-    numbers |= by_name
-    numbers |= dict.fromkeys(FAR, -1) if are_points else {}
-    found = np.array([[numbers.get(each, -2) for each in row] for row in electrodes])
-    missing = np.argwhere(found == -2)
-    if missing.size:
-        row, role = missing[0]
-        entry = str(electrodes[row, role])
-        where = f"{table}, row {rows[row]}, column {roles[role]}"
-        expected = f"a number from 1 to {len(names)}, or one of {', '.join(map(str, names[:4]))}"
-        if entry in FAR:
-            found = f"{entry or 'an empty entry'}, an electrode infinitely far away"
-            remedy = "electrodes count from 1, and a reading is between two of them: correct it, "
-            remedy += "remove the row, or give this one a place at the edge of a larger mesh"
-        else:
-            found, remedy = repr(entry), "correct it"
-        raise InputError(where, f"{expected}, ...", found, remedy)
-    _check_count_from_one(electrodes, found, len(names), rows, table, roles)
-    drives, reads = found[:, :2, None], found[:, None, 2:]
-    both = np.argwhere((drives == reads) & (drives >= 0))
-    if are_points and both.size:
-        row, _, role = both[0]
-        where = f"{table}, row {rows[row]}, column {ROLES[2 + role]}"
-        expected = "an electrode that drives no current"
-        remedy = "remove the row: next to a point that does the potential grows without bound"
-        raise InputError(where, expected, repr(str(electrodes[row, 2 + role])), remedy)
-    return found
-
-
-def _check_count_from_one(electrodes, found, num: int, rows, table: str, roles) -> None:
-    """Refuse electrodes that seem to count from 0: then 0 is in several columns and K in none.
-
-    Electrodes infinitely far away, which 0 stands for, are always in the same columns.
-    """
-    is_zero = electrodes == "0"
-    is_mixed = is_zero.any(axis=0) & ~is_zero.all(axis=0)
-    if np.count_nonzero(is_mixed) < 2 or (found == num - 1).any():
-        return
-    row, role = np.argwhere(is_zero)[0]
-    where = f"{table}, row {rows[row]}, column {roles[role]}"
-    remedy = f"do they count from 0? add 1 to all; or leave out electrode {num}, which nothing uses"
-    raise InputError(where, "electrodes that count from 1", "electrode 0", remedy)
-
-
-def geometric_factors(positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Factors k, (d,), that make resistances of points on flat ground apparent resistivities.
-
-    On uniform ground of resistivity rho a reading is rho / k; k is infinite where it is 0.
-
-    Parameters
-    ----------
-    positions : (K, 2 or 3) array
-    numbers : (d, 4) array of int
-        Which electrodes a, b, m and n are, from 0; -1 is infinitely far away.
-    """
-
-    def inverse(reads: int, drives: int) -> np.ndarray:
-        pair = numbers[:, [reads, drives]]
-        distance = np.linalg.norm(np.diff(positions[pair], axis=1)[:, 0], axis=1)
-        return 1.0 / np.where((pair < 0).any(axis=1), np.inf, distance)
-
-    with np.errstate(divide="ignore"):
-        return 2.0 * np.pi / (inverse(2, 0) - inverse(3, 0) - inverse(2, 1) + inverse(3, 1))
-
-
-def pseudo_places(positions: np.ndarray, numbers: np.ndarray, depth: float = 0.2) -> np.ndarray:
-    """Where readings of points of the ground are shown, (d, dim): their pseudo-section.
-
-    It is below the middle of their electrodes, by a fifth of the distance of the outermost: about
-    the depth above which half of what a reading is sensitive to lies (Edwards 1977, "A modified
-    pseudosection for resistivity and IP", Geophysics 42, table 1).  Arguments are those of
-    :func:`geometric_factors`; with a negative depth the last coordinate points down.
-    """
-    places = np.where((numbers < 0)[..., None], np.nan, positions[numbers])
-    low, high = np.nanmin(places, axis=1), np.nanmax(places, axis=1)
-    middles = np.nanmean(places, axis=1)
-    middles[:, -1] -= depth * np.linalg.norm(high - low, axis=1)
-    return middles
 
 
 def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """Text in the unified data format of BERT and pyGIMLi.
 
-See :mod:`invlift.fem.electrodes.voltages`.
+See :mod:`invlift.tables.voltages`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.fem.electrodes.quadrupoles import ROLES
 from invlift.tables.table import Table, table_of_lines
 
-#: The electrodes of a reading: current in and out, and between which is read.
-ROLES = "a", "b", "m", "n"
 #: Names of columns in the format, in small letters, by what they are here.
 _TOKENS = {"c1": "a", "c2": "b", "p1": "m", "p2": "n", "r": "value", "rho": "value",
            "u": "voltage", "i": "current", "ra": "rhoa"}  # fmt: skip

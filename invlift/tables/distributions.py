@@ -18,7 +18,7 @@ from invlift.unknowns.distributions.families import (
     normal,
     uniform,
 )
-from invlift.unknowns.distributions.of_numpyro import as_distribution
+from invlift.unknowns.distributions.of_numpyro import from_numpyro
 
 
 class DistributionTable(Table):
@@ -33,18 +33,6 @@ class DistributionTable(Table):
     def build(self) -> Distribution:
         """Build the distribution."""
         return type(self).family(**self.model_dump(exclude={"distribution"}, exclude_none=True))
-
-
-def _of_numpyro(name: str, **names: str) -> Callable[..., Distribution]:
-    """What makes a distribution of NumPyro; keys that are called otherwise there by these names."""
-
-    def make(**keys: float) -> Distribution:
-        from numpyro import distributions
-
-        keys = {names.get(key, key): value for key, value in keys.items()}
-        return as_distribution(getattr(distributions, name)(**keys))
-
-    return make
 
 
 _SIZE = 1e50
@@ -125,7 +113,7 @@ class UniformTable(DistributionTable):
 class GammaTable(DistributionTable):
     """Density proportional to x^(concentration - 1) exp(-rate x)."""
 
-    family = _of_numpyro("Gamma")
+    family = from_numpyro("Gamma")
 
     concentration: number(1e-2, 1e6)
     """The shape: 1 for an exponential distribution."""
@@ -136,7 +124,7 @@ class GammaTable(DistributionTable):
 class InverseGammaTable(DistributionTable):
     """Density proportional to x^(-concentration - 1) exp(-scale / x)."""
 
-    family = _of_numpyro("InverseGamma", scale="rate")
+    family = from_numpyro("InverseGamma", scale="rate")
 
     concentration: number(1e-2, 1e6)
     """The shape: the mean is finite above 1."""
@@ -167,7 +155,7 @@ class RealUniformTable(UniformTable):
 class TruncatedNormalTable(RealUniformTable):
     """Normal(location, scale^2) between two bounds."""
 
-    family = _of_numpyro("TruncatedNormal", location="loc")
+    family = from_numpyro("TruncatedNormal", location="loc")
 
     location: _Number
     """The mean of the normal distribution that is truncated, in the unit of the number."""
@@ -178,7 +166,7 @@ class TruncatedNormalTable(RealUniformTable):
 class StudentTTable(DistributionTable):
     """Student's t, with longer tails than a normal distribution."""
 
-    family = _of_numpyro("StudentT", degrees_of_freedom="df", location="loc")
+    family = from_numpyro("StudentT", degrees_of_freedom="df", location="loc")
 
     degrees_of_freedom: number(0.5, 1e6)
     """The degrees of freedom: the fewer, the longer the tails; above 2 the variance is finite."""
@@ -191,7 +179,7 @@ class StudentTTable(DistributionTable):
 class BetaTable(DistributionTable):
     """Density proportional to x^(alpha - 1) (1 - x)^(beta - 1), of a share from 0 to 1."""
 
-    family = _of_numpyro("Beta", alpha="concentration1", beta="concentration0")
+    family = from_numpyro("Beta", alpha="concentration1", beta="concentration0")
 
     alpha: number(1e-2, 1e6)
     """The first shape: the mean is alpha / (alpha + beta)."""

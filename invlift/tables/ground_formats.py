@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError
-from invlift.fem.electrodes.unified_data import ROLES, unified_data
+from invlift.fem.electrodes.quadrupoles import ROLES
 from invlift.tables.lines import Line
 from invlift.tables.table import Table, table_of_lines
+from invlift.tables.unified_data import unified_data
 
 #: Arrays of Res2DInv by their numbers.
 _ARRAYS = {1: "Wenner", 2: "pole-pole", 3: "dipole-dipole", 4: "Wenner beta", 5: "Wenner gamma",

@@ -1,0 +1,43 @@
+"""Tables of a number that changes in steps."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem.time.schedules import Steps, steps
+from invlift.tables.table import read_table
+from invlift.tables.times import Clock, times_of
+from invlift.units import without_unit
+
+#: Columns of a table of steps.
+TIME, STRENGTH = "time", "strength"
+
+
+def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None) -> Steps:
+    """Steps of a table with the columns ``time`` and ``strength``, of text with commas.
+
+    The clock says what its times mean; without one they are numbers.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or a column is missing; else as :func:`steps`, naming the file.
+    """
+    table = read_table(path, "a table of steps")
+    names = [without_unit(each)[0].casefold() for each in table.columns]
+    for column in (TIME, STRENGTH):
+        if column not in names:
+            where, found = f"{table.name}, row {table.first}", ", ".join(table.columns)
+            expected = f"columns {TIME} and {STRENGTH}"
+            raise InputError(where, expected, found, f"add {column}, or rename")
+    if not len(table.rows):
+        expected = "rows of a time and the value from then on"
+        raise InputError(table.name, expected, "none", "add them")
+    units = [without_unit(each)[1] if clock else "" for each in table.columns]
+    table = table.renamed(names, units)
+    times = times_of(table, TIME, clock or Clock())
+    values = table.with_numbers([STRENGTH]).array(STRENGTH)
+    return steps(np.stack([times, values], axis=1), before, table.name)
