@@ -42,19 +42,22 @@ def lines_of(text: str, name: str) -> Lines:
 
     Lines with # above the header are left out; the last is the header where numbers follow it, as
     ``numpy.savetxt`` writes it.  So are lines of one entry, or of a name with a colon and an entry,
-    which loggers write above it.  Columns are separated as Excel's first line says, ``sep=;``, or
-    by what cuts most of the entries into numbers.  Left out are columns without name and entries on
-    the right, and on the left one without name that numbers the rows.
+    which loggers write above it.  Columns are separated as Excel's first line says, ``sep=;``, by
+    what cuts most of the entries into numbers, or by spaces.  Left out are columns without name and
+    entries on the right, and on the left one without name that is empty or numbers the rows.
 
     Raises
     ------
     InputError
         If there is nothing in it, or quotation marks do not match.
     """
+    spaces = []
     if match := re.match(r"sep=(.)(?=\r?\n)", text):
         text, mark = text[match.end() :], match[1]
-    else:
-        mark = _separator(text)
+    elif (mark := _separator(text)) is None:
+        mark = ","
+        if (with_tabs := _tabs_for_spaces(text)) is not None:
+            text, mark, spaces = with_tabs, "\t", ["spaces between columns"]
     lines = _split(text, mark, name)
     if not lines:
         raise InputError(name, "a header and one row per sensor", "an empty file", "add them")
@@ -69,6 +72,7 @@ def lines_of(text: str, name: str) -> Lines:
     remarks = len(every) - len(rows)
     (first, header), *rows = _without_unnamed([first, *rows])
     notes = [_MARKS.get(mark, repr(mark)) + " between columns"] if mark != "," else []
+    notes = spaces or notes
     for num, which in ((above, "above the header"), (remarks, "with #")):
         notes += [f"{num} line{'s' * (num > 1)} {which} left out"] if num else []
     units = _units_below(header, rows)
@@ -100,10 +104,10 @@ def _split(text: str, mark: str, name: str) -> list[Line]:
         ) from None
 
 
-def _separator(text: str) -> str:
+def _separator(text: str) -> str | None:
     """The mark that cuts the first lines into equally many entries, and most into numbers."""
     lines = [line for line in io.StringIO(text, newline="") if line.strip()][:_SAMPLE]
-    best, most = ",", (False, 0.0)
+    best, most = None, (False, 0.0)
     for mark in _MARKS:
         try:
             cut = list(csv.reader(lines, delimiter=mark, skipinitialspace=True))
@@ -120,6 +124,21 @@ def _separator(text: str) -> str:
         if score > most:
             best, most = mark, score
     return best
+
+
+def _tabs_for_spaces(text: str) -> str | None:
+    """The text with a tab for spaces between entries, where all lines have as many, or None.
+
+    numpy.savetxt writes so, with "# " in front of the names.
+    """
+    cut = [line.removeprefix("# ").split() for line in text.splitlines() if line.strip()]
+    if len(cut) < 2 or {len(line) for line in cut} != {len(cut[0])} or len(cut[0]) < 2:
+        return None
+    if any(map(is_number, cut[0])) or not any(map(is_number, cut[1])):
+        return None
+    return "".join(
+        "\t".join(line.strip().removeprefix("# ").split()) + "\n" for line in text.splitlines()
+    )
 
 
 def _without_preamble(lines: list[Line]) -> tuple[list[Line], int]:
@@ -144,7 +163,8 @@ def _without_unnamed(lines: list[Line]) -> list[Line]:
             entries.pop()
     if width and lines[0][1][0] == "":
         first = [entries[:1] for _, entries in lines[1:]]
-        if any(first == [[f"{k + start}"] for k in range(len(first))] for start in (0, 1)):
+        numbers = ([[f"{k + start}"] for k in range(len(first))] for start in (0, 1))
+        if first in ([[""]] * len(first), *numbers):
             lines = [(row, entries[1:]) for row, entries in lines]
     return lines
 

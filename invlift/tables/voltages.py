@@ -64,7 +64,7 @@ def read_voltages(
         Other columns are kept beside the results, unless they look like one of these. Or text in
         the unified data format, of whose columns a, b, m, n, r or u and i or rhoa and k, err and
         valid mean something, with units as in ``u/mV``; rows that are not valid are left out. Or
-        Res2DInv's general array, a table that a Syscal exported, or protocol.dat of R2 and ResIPy.
+        an array of Res2DInv, a table that a Syscal exported, or protocol.dat of R2 and ResIPy.
     dim : int
         Dimension of the mesh, 2 or 3.
     columns : mapping of str to str, optional
@@ -98,7 +98,7 @@ def read_voltages(
     if found is not None:
         positions, table = found
         units = table.units
-        table = table.with_numbers({*table.columns} - {*ROLES})
+        table = table.with_numbers({*_NUMBERS, "rhoa", "k", "err", "valid"})
         notes = table.notes
     else:
         table = with_columns(table, columns) if columns else table

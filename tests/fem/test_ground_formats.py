@@ -49,6 +49,84 @@ def test_the_general_array_of_res2dinv(read):
         assert found.rows.tolist() == [10, 11]
 
 
+#: Rows of one reading of each array, and what is between its first and last electrode.
+ARRAYS = {
+    1: ("4.0 2.0", "1 4 2 3"),
+    2: ("4.0 2.0", "1 0 2 0"),
+    3: ("4.0 2.0 3", "1 2 3 4"),
+    4: ("4.0 2.0", "1 2 3 4"),
+    5: ("4.0 2.0", "1 3 2 4"),
+    6: ("4.0 2.0 -3", "3 0 2 1"),
+    7: ("4.0 2.0 3", "1 4 2 3"),
+}
+#: Places of these electrodes.
+PLACES = {3: [4, 6, 12, 14], 6: [4, 6, 12], 7: [4, 10, 12, 18], 2: [4, 6]}
+
+
+@pytest.mark.parametrize("number", ARRAYS)
+def test_arrays_of_res2dinv_are_those_of_a_half_space(read, number):
+    """The apparent resistivity of uniform ground is its resistivity: R = rho / k, exactly."""
+    row, electrodes = ARRAYS[number]
+    text = f"A line\n2.0\n{number}\n1\n0\n0\n{row} 50.0\n0\n0\n0\n0\n"
+    found = read(text)
+    places = np.array(PLACES.get(number, [4, 6, 8, 10]), dtype=float)
+    np.testing.assert_array_equal(found.positions[:, 0], places)
+    assert " ".join(found.electrodes[0]) == electrodes
+    a, b, m, n = (places[int(each) - 1] if each != "0" else np.inf for each in electrodes.split())
+    inverse = 1 / abs(m - a) - 1 / abs(m - b) - (1 / abs(n - a) - 1 / abs(n - b) if n < 1e9 else 0)
+    assert found.values[0] == pytest.approx(50.0 * inverse / (2 * np.pi), rel=1e-12)
+    if number not in (2, 6):
+        middle = text.replace("\n1\n0\n0\n4.0", f"\n1\n1\n0\n{places.mean()}")
+        np.testing.assert_array_equal(read(middle).positions, found.positions)
+
+
+TOPOGRAPHY = "Topography in separate list\n{kind}\n3\n# x z\n0.0 0.0\n3.0, 1.5\n6.0 0.0\n1\n0\n"
+
+
+def test_topography_of_res2dinv(read):
+    """Along the ground distances are those of the tape: 3 m that rise by 1.5 m."""
+    text = RES2DINV.format(kind="1", first=RESISTANCES[0], second=RESISTANCES[1])
+    text = text.removesuffix("0\n0\n0\n0\n")
+    found = read(text + TOPOGRAPHY.format(kind=1))
+    np.testing.assert_allclose(found.positions, [[0, 0], [2, 1], [4, 1], [6, 0]])
+    np.testing.assert_allclose(found.values, RESISTANCES)
+    along = read(text + TOPOGRAPHY.format(kind=2)).positions
+    np.testing.assert_allclose(along[:, 1], [0, 1, 1, 0])
+    np.testing.assert_allclose(along[:2, 0], [0.0, np.sqrt(2.0**2 - 1.0**2)])
+    flat = text.replace("\n1\n2\n1\n0\n", "\n0\n2\n1\n0\n")
+    with pytest.raises(InputError, match="rhoa"):  # its factor is not that of flat ground
+        read(flat + TOPOGRAPHY.format(kind=1))
+    for old, new, part in (
+        ("3.0, 1.5", "7.0, 1.5", "left to right"),
+        ("6.0 0.0\n1", "5.0 0.0\n1", "topography from 0 to 6"),
+        ("2\n3\n#", "2\n4\n#", "row 19: expected x and z of a point"),
+    ):
+        with pytest.raises(InputError, match=part):
+            read(text + TOPOGRAPHY.format(kind=2).replace(old, new))
+
+
+def test_errors_and_induced_polarisation_of_res2dinv(read):
+    text = RES2DINV.format(kind="0", first="50.0 3.1 0.5", second="50.0 2.9 1.0")
+    more = "1\n1\nChargeability\nmV/V\n0.12,1.0\n"
+    more += "Error estimate for data present\nType of error estimate (0=same unit as data)\n0\n"
+    text = text.replace("\n2\n1\n0\n", f"\n2\n{more}")
+    found = read(text)
+    assert_same(found)
+    np.testing.assert_allclose(found.sigma / np.abs(found.values), [0.01, 0.02])
+    assert "errors of the readings as sigma" in found.notes[0]
+    with pytest.raises(InputError, match="save errors in the unit of the readings"):
+        read(text.replace("data)\n0\n", "data)\n1\n"))
+
+
+def test_rows_of_fewer_electrodes_of_res2dinv(read):
+    text = RES2DINV.format(kind="0", first=50.0, second=50.0)
+    text = text.replace("4 0.0 0.0 6.0 0.0 2.0 0.0 4.0 0.0", "3 0.0 0.0 2.0 0.0 4.0 0.0")
+    found = read(text.replace("4, 2.0,0.0, 0.0,0.0, 4.0,0.0, 6.0,0.0,", "2 0.0 0.0 6.0 0.0"))
+    assert found.electrodes.tolist() == [["1", "0", "2", "3"], ["1", "0", "4", "0"]]
+    inverse = np.array([1 / 2 - 1 / 4, 1 / 6])
+    np.testing.assert_allclose(found.values, 50.0 * inverse / (2 * np.pi))
+
+
 def test_an_export_of_syscal(read):
     first, second = 20.0 * RESISTANCES
     text = SYSCAL.format(first=first, second=second)
@@ -56,6 +134,18 @@ def test_an_export_of_syscal(read):
         found = read(each)
         assert_same(found)
         np.testing.assert_array_equal(found.positions, POSITIONS)
+        assert found.notes[-1].endswith(": El-array, Rho, Dev., M, Sp")
+    # A column without name on the left, names with spaces behind them, and columns of Prosys III.
+    rows = text.splitlines()
+    left = "\n".join(f",{row}" for row in rows).replace("Rho,", "Rho ,").replace("Vp,", "Vp  ,")
+    names = "El-array,xA(m),xB(m),xM(m),xN(m),Rho (Ohm.m),Dev.,M (mV/V),SP (mV),VMN (mV),IAB (mA)"
+    spaced = "\n".join("  ".join(row.split(",")) for row in rows)
+    prosys = [names, *rows[1:]]
+    for each in (left, "\n".join(prosys), spaced):
+        assert_same(read(each))
+    heights = [",zA(m),zB(m),zM(m),zN(m)", ",0,0,1,1", ",1,0,1,0"]
+    found = read("\n".join(f"{row}{z}" for row, z in zip(prosys, heights, strict=True)))
+    assert found.positions.tolist() == [[0.0, 0.0], [2.0, 1.0], [4.0, 1.0], [6.0, 0.0]]
 
 
 def test_a_protocol_of_r2(read):
@@ -79,9 +169,9 @@ UNIFIED = "4\n0 0\n2 0\n4 0\n6 0\n2\n#a b m n rhoa\n1 4 2 3 50\n2 1 3 4 50\n"
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        (RES2DINV.replace("\n11\n", "\n3\n"), "the array dipole-dipole of Res2DInv"),
+        (RES2DINV.replace("\n11\n", "\n8\n"), "found the array number 8 of Res2DInv"),
         (RES2DINV.format(kind=0, first=1, second=2).replace("\n0\n2\n1", "\n0\n3\n1"), "row 12"),
-        (RES2DINV.format(kind=0, first=1, second="x"), "row 11, column rhoa"),
+        (RES2DINV.format(kind=0, first=1, second="x"), "row 11: expected 2, 3 or 4 electrodes"),
         (UNIFIED.removeprefix("4\n"), "row 1: expected the number of electrodes in a line"),
         (UNIFIED.replace("2 1 3 4 50", "2 1 4 3 -50"), "row 9, column rhoa: .* swap m and n"),
         (UNIFIED.replace("1 4 2 3", "0 3 1 2").replace("2 1 3 4", "1 0 2 3"), "count from 0"),

@@ -289,7 +289,7 @@ def test_groups_that_gmsh_left_out_are_named(tmp_path):
     for number in range(start, start + 9):
         entries = lines[number].split()
         lines[number] = " ".join([*entries[:3], "0", *entries[4:]])
-    with pytest.raises(InputError, match="groups 'left side', 'body', .* none in any; .* 4.1"):
+    with pytest.raises(InputError, match=r"groups 'left side', 'body', .* none in any; .* 4\.1"):
         read_mesh(write(tmp_path / "a.msh", "\n".join(lines)))
 
 

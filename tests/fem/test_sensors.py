@@ -276,13 +276,14 @@ def test_headers_with_remarks_and_units(tmp_path, header):
         'x,y,value,name,,\n-1.5,2,32.5,"1,5 m",,\n',
         'x,y,value,name\n-1.5,2,32.5,"1,5 m",\n',
         ',x,y,value,name\n0,-1.5,2,32.5,"1,5 m"\n',
+        "# x  y  value  name\n-1.5  2 3.25e+01 1,5_m\n",
     ],
 )
 def test_tables_of_other_programs(tmp_path, text):
     sensors = read_sensors(write(tmp_path, text), 2)
     np.testing.assert_array_equal(sensors.points, [[-1.5, 2.0]])
     assert sensors.values.tolist() == [32.5]
-    assert sensors.labels.tolist() == ["1,5 m"]
+    assert [each.replace("_", " ") for each in sensors.labels] == ["1,5 m"]
     assert sensors.rows.tolist() == [3 if text.startswith("sep=") else 2]
 
 
@@ -315,7 +316,7 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("x,y,value,name\n1,2,3,\n", ["row 2, column name", "an empty entry"]),
         ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),
         ("x,y,x,value\n1,2,3,4\n", ["'x' twice"]),
-        ("x y value\n1 2 3\n", ["separate the columns by commas"]),
+        ("x y value\n1 2 3 4\n", ["separate the columns by commas"]),
         ("x\ty\tvalue\n1\t2\t3,500\n", ["row 2, column value", "3500 or 3.500"]),
         # the rows
         ("x,y,value\n1,2,3\n\n0,1,0,2,5\n", ["row 4", "3 entries", "found 5", "decimal"]),
