@@ -166,6 +166,19 @@ LOGGER = (
 )
 
 
+def test_spaces_between_columns(tmp_path):
+    """As numpy.savetxt writes a table; names with spaces in them are refused with a remedy."""
+    path = tmp_path / "table.txt"
+    rows = np.array([[0.3, 0.4, 2.1], [0.6, 0.7, -2.9]])
+    np.savetxt(path, rows, header="x y value")
+    sensors = read_sensors(path, 2)
+    np.testing.assert_array_equal(np.column_stack([sensors.points, sensors.values]), rows)
+    assert sensors.notes == ("read with spaces between columns",)
+    path.write_text("name x y value\nwell 1 0.3 0.4 2.1\n")
+    with pytest.raises(InputError, match="separate the columns by commas"):
+        read_sensors(path, 2)
+
+
 def test_a_logger_writes_lines_above_the_header(tmp_path):
     path = tmp_path / "logger.csv"
     path.write_text(LOGGER, encoding="utf-8")
