@@ -29,7 +29,7 @@ from invlift.models.combinations import Combinations
 from invlift.problems.laplace_approximation import laplace_approximation
 from invlift.problems.problem import InverseProblem
 
-PRIOR = {"correlation_range": 1.0, "std": 1.0, "smoothness": 1.0}
+PRIOR = {"range": 1.0, "std": 1.0, "smoothness": 1.0}
 SOURCE = 100.0
 #: Draws behind the covariance of what the model misses.
 NUM_ERRORS = 60

@@ -50,6 +50,8 @@ class OnMesh(NamedTuple):
     refined : callable or None
         ``refined(times)`` is the model of the same coefficients whose equation is solved on that
         mesh with each edge halved so many times, once by default.
+    num_refined : int
+        How often edges are halved in this model already.
     """
 
     fields: tuple[FieldPlaces, ...] = ()
@@ -58,3 +60,4 @@ class OnMesh(NamedTuple):
     is_linear: bool = True
     boundary_flux: Callable | None = None
     refined: Callable[..., Any] | None = None
+    num_refined: int = 0

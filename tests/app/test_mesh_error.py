@@ -13,8 +13,10 @@ import invlift
 from invlift.app.checks import check_problem, mesh_error
 from invlift.app.checks.mesh_error import (
     TOO_LARGE,
+    Errors,
     Finer,
     check_mesh_error,
+    errors_at,
     finer_model,
     mesh_doubts,
 )
@@ -28,12 +30,12 @@ from invlift.problems.starts.search import Fit
 PLACES = interior_points(2, 30)
 
 
-def problem_of(mesh, sigma, *, refine_solution=0, seed=0):
+def problem_of(mesh, sigma, *, std=0.7, refine_solution=0, seed=0):
     """Thirty readings of a field of the prior by the equation on cells of an eighth of the width.
 
     The field is one of the given mesh.
     """
-    prior = invlift.matern_prior(mesh, range=0.7, std=0.7, smoothness=1.0)
+    prior = invlift.matern_prior(mesh, range=0.7, std=std, smoothness=1.0)
     rng = np.random.default_rng(seed)
     field = np.asarray(prior.transform(rng.standard_normal(prior.num_white)))
     observation = invlift.locate(mesh, invlift.sensors_from_arrays(PLACES, np.zeros(30)))
@@ -47,11 +49,15 @@ def problem_of(mesh, sigma, *, refine_solution=0, seed=0):
     return invlift.inverse_problem(model(refine_solution), prior, sigma, values), field
 
 
+def fit_of(problem):
+    """The mode, without a search for a start."""
+    sd, mode = np.full(30, float(problem.noise.sigma(np.zeros(0)))), laplace_approximation(problem)
+    return Fit(None, None, None, sd, mode.mode)
+
+
 def finding_of(problem):
     """At the mode, without the rest of `check`."""
-    sd, mode = np.full(30, float(problem.noise.sigma(np.zeros(0)))), laplace_approximation(problem)
-    fit = Fit(None, None, None, sd, mode.mode)
-    (finding,) = check_mesh_error(problem, finer_model(problem), fit)
+    (finding,) = check_mesh_error(problem, finer_model(problem), fit_of(problem))
     return finding
 
 
@@ -85,9 +91,24 @@ def test_a_mesh_too_coarse_for_its_sensors_is_told(tmp_path):
 def test_what_is_recommended_takes_the_error_out(worst, words):
     """Each refinement leaves a fourth; many are dearer than a correction."""
     problem, _ = problem_of(box_mesh(2, 8), 0.1)
-    ((_, advice),) = mesh_doubts(problem, np.array([0.1, worst + 0.1]))
+    ((_, advice),) = mesh_doubts(problem, Errors(np.array([0.1, worst + 0.1]), np.zeros(2)))
     assert words in advice
-    assert not mesh_doubts(problem, np.array([0.1, np.nan]))
+    assert not mesh_doubts(problem, Errors(np.array([0.1, np.nan]), np.zeros(2)))
+
+
+def test_what_is_recommended_counts_from_the_mesh_as_it_is_solved_on(monkeypatch):
+    """And a mesh that may not be refined further, as a whole, is to be refined itself."""
+    problem, _ = problem_of(box_mesh(2, 8), 0.1, refine_solution=1)
+    small, large = (Errors(np.full(30, size), np.full(30, 2.0)) for size in (1.1, 100.0))
+    ((_, advice),) = mesh_doubts(problem, small)
+    assert "refine_solution=2, or refine the mesh" in advice
+    ((_, advice),) = mesh_doubts(problem, large)
+    assert "refine_solution=3, and refine the mesh at these readings" in advice
+    monkeypatch.setattr(mesh_error, "MAX_SAMPLED", 81 * 4)
+    ((_, advice),) = mesh_doubts(problem, small)
+    assert advice == "refine the mesh at these readings"
+    monkeypatch.setattr(mesh_error, "MAX_NODES", 81 * 4 * 4 - 1)
+    assert finer_model(problem).model is None
 
 
 def test_a_mesh_that_is_fine_enough_is_not():
@@ -113,6 +134,46 @@ def test_the_told_errors_are_the_true_ones():
     assert np.mean((estimate > 0.5 * true) & (estimate < 2.0 * true)) >= 0.9
     told = largest(finding_of(problem))
     assert told == pytest.approx(true.max() / 0.01, rel=0.1)
+
+
+@pytest.mark.parametrize("sigma", [0.003, 0.3])
+def test_shifts_of_means_are_exact(sigma):
+    """Also where readings are so accurate that a system of the unknowns has no digits left."""
+    problem, _ = problem_of(box_mesh(2, 8), sigma)
+    finer, fit = finer_model(problem), fit_of(problem)
+    prior, model = problem.prior, problem.model
+    by_white = jax.jit(jax.jacfwd(lambda white: model(prior.transform(white))))
+    scaled, field = np.asarray(by_white(fit.white)) / sigma, prior.transform(fit.white)
+    bias = np.asarray(readings(finer.model, field) - readings(model, field)) * 16 / 15 / sigma
+    product = scaled @ scaled.T
+    expected = bias @ product @ np.linalg.solve(np.eye(30) + product, bias)
+    assert errors_at(problem, finer, fit).shift == pytest.approx(np.sqrt(expected), rel=1e-4)
+    assert mesh_error._shift(problem, fit.white, np.zeros(30), fit.sd) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("std", "does_hold", "words"),
+    [(0.05, True, 'refine_solution = "mode"'), (0.7, False, "; refine the mesh at these readings")],
+)
+def test_a_correction_is_recommended_where_it_holds(monkeypatch, std, does_hold, words):
+    """What it leaves at draws of the posterior is told before it is made, and after."""
+    sigma = 0.03
+    problem, _ = problem_of(box_mesh(2, 8), sigma, std=std)
+    told = errors_at(problem, finer_model(problem), fit_of(problem)).beyond
+    problem_of_mode = corrected_at_mode(problem)
+    fields = fields_of(problem_of_mode, laplace_approximation(problem_of_mode))[:20]
+    models = problem.model.on_mesh.refined(3), problem_of_mode.model
+    fine, corrected = (np.array([readings(each, field) for field in fields]) for each in models)
+    true = np.abs(fine - corrected).mean(axis=0).max() / sigma
+    assert (true <= TOO_LARGE) == does_hold
+    assert told.max() == pytest.approx(true, rel=0.5, abs=0.3)
+    monkeypatch.setattr(mesh_error, "MAX_SAMPLED", 10)
+    assert words in finding_of(problem).detail
+    found = finding_of(problem_of_mode)
+    assert ("the correction does not hold" in found.detail) != does_hold
+    assert found.level == ("ok" if does_hold else "note")
+    (doubt,) = mesh_doubts(problem, Errors(np.full(30, 100.0), told))
+    assert ("corrected_at_mode(problem)" in doubt[1]) == does_hold
 
 
 def test_a_body_too_large_for_a_refined_mesh_says_so(monkeypatch):

@@ -147,7 +147,7 @@ def posterior_of(
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
-        columns |= {MESH_ERROR: errors}
+        columns |= {MESH_ERROR: None if errors is None else errors.readings}
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
     elif problem.model.readings:
         coordinates = coordinates_of(problem.model.readings)

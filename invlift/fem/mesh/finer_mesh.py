@@ -193,6 +193,7 @@ def _on_finer_mesh(model, mesh, location, assemble, times: int = 1) -> OnFinerMe
     known = model.on_mesh._replace(
         boundary_flux=None if flux is None else partial(_boundary_flux, flux, of_field),
         refined=lambda more=1: _on_finer_mesh(model, mesh, location, assemble, times + more),
+        num_refined=times,
     )
     return OnFinerMesh(
         model=finer,
