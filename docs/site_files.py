@@ -1,5 +1,6 @@
 """Which files of the repository the documentation's site is made of, for MkDocs."""
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ SHOWN = (
     "docs/**/*.md",
     "docs/CITATION.cff",
     "docs/images/*.png",
+    "docs/notebooks/*.ipynb",
     "examples/**/README.md",
     "examples/*/*.png",
     "examples/*/*.py",
@@ -42,7 +44,30 @@ def on_files(files: Files, config) -> Files:
     ours = [
         File(str(path), str(ROOT), config.site_dir, config.use_directory_urls) for path in paths
     ]
-    return Files(theirs + ours)
+    notebooks = [
+        File.generated(
+            config, f"docs/notebooks/{path.stem}.md", content=page_of_notebook(path.read_text())
+        )
+        for path in sorted(ROOT.glob("docs/notebooks/*.ipynb"))
+    ]
+    return Files(theirs + ours + notebooks)
+
+
+def page_of_notebook(text: str) -> str:
+    """Return a notebook as Markdown, with what its cells have printed and drawn."""
+    parts = []
+    for cell in json.loads(text)["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            if output["output_type"] == "stream":
+                parts.append("```text\n" + "".join(output["text"]).rstrip() + "\n```")
+            elif picture := output["data"].get("image/png"):
+                parts.append(f"![What this cell draws](data:image/png;base64,{picture.strip()})")
+    return "\n\n".join(parts) + "\n"
 
 
 def on_page_content(html: str, **_) -> str:
