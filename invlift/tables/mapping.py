@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError, closest
+from invlift.tables.dates import zone_in
 from invlift.tables.table import Table
 from invlift.units import size_of, without_unit
 
 #: The column of which a wide table has one for each sensor, and that of their names.
-VALUE, NAME = "value", "name"
+VALUE, NAME, TIME = "value", "name", "time"
 
 
 def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns") -> Table:
@@ -26,7 +27,8 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
     columns : mapping of str to str
         Names of columns by what they are, ``{"value": "Temp*", "time": "Date Time*"}``: a star is
         any text, and case does not matter.  Where several are of the value, each row is as many
-        readings; their name is what the star stands for.  Empty ones are left out.
+        readings; their name is what the last star stands for, without a unit that all have behind
+        it: "Temp north, °C".  Empty ones are left out.
     where : str
         What error messages blame.
 
@@ -44,7 +46,12 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
     values = found.get(VALUE, {})
     names |= dict.fromkeys(values, VALUE) if len(values) == 1 else {}
     renamed = [names.get(each, each) for each in table.columns]
-    units = {each: _unit(each) for each in (*names, *values)}
+    units = {each: _named(each)[1] for each in (*names, *values)}
+    units |= {each: zone_in(each) for each, what in names.items() if what == TIME and zone_in(each)}
+    tails = {each.rpartition(", ")[2] if ", " in each else "" for each in values}
+    if len(tails) == 1 and size_of(tail := tails.pop()):
+        units |= dict.fromkeys(values, tail)
+        values = {each: name.removesuffix(tail).rstrip(" ,") for each, name in values.items()}
     if len({units[each] for each in values}) > 1:
         found = ", ".join(sorted(units[each] or "none" for each in values))
         raise InputError(f"{where}.{VALUE}", "columns in one unit", found, "convert them to one")
@@ -60,22 +67,22 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
     return table.renamed(behind, [""] * len(behind))
 
 
-def _unit(column: str) -> str:
-    """The unit behind the name of a column, if what is behind it is one."""
-    unit = without_unit(column)[1]
-    return unit if size_of(unit) else ""
+def _named(column: str) -> tuple[str, str]:
+    """The name of a column and the unit behind it, if what is behind it is one."""
+    name, unit = without_unit(column)
+    return (name, unit) if size_of(unit) else (column, "")
 
 
 def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]:
-    """Columns with names of a pattern, and what its stars stand for."""
+    """Columns with names of a pattern, and what its last star stands for."""
     parts = "(.*)".join(map(re.escape, pattern.split("*")))
     found = {
-        each: re.fullmatch(parts, without_unit(each)[0], re.IGNORECASE)
-        or re.fullmatch(parts, each, re.IGNORECASE)
+        each: next(filter(None, (re.fullmatch(parts, name, re.IGNORECASE) for name in
+                                 (_named(each)[0], without_unit(each)[0], each))), None)
         for each in table.columns
-    }
-    matches = {each: " ".join(match.groups()).strip(" _-,:.;") for each, match in found.items()
-               if match}  # fmt: skip
+    }  # fmt: skip
+    matches = {each: (match.groups() or ("",))[-1].strip(" _-,:.;")
+               for each, match in found.items() if match}  # fmt: skip
     if not matches:
         close = closest(pattern.strip("*"), table.columns)
         remedy = f"did you mean {close!r}?" if close else "write the name of one"

@@ -17,7 +17,7 @@ from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns, with_places
 from invlift.tables.numbers import without_limits
 from invlift.tables.table import Table, read_table
-from invlift.tables.times import Clock, times_of
+from invlift.tables.times import Clock, with_times
 
 #: Columns of numbers that mean something; those of texts are `TEXTS`.
 _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
@@ -101,7 +101,7 @@ def _sensors_of(
     table = with_known_columns(table, needed, ["sigma", *TEXTS, "radius", FACTOR], seconds)
     table, notes = used_rows(table, has_times)
     if has_times:
-        table = table.with_column("time", times_of(table, "time", clock))
+        table = with_times(table, "time", clock)
     table, limits = _without_limits(table)
     table = with_entries(table, (*_NUMBERS, "time") if has_times else _NUMBERS)
     table = with_logarithms(converted(table, units))

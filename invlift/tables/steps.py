@@ -9,7 +9,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.time.schedules import Steps, steps
 from invlift.tables.table import read_table
-from invlift.tables.times import Clock, times_of
+from invlift.tables.times import Clock, with_times
 from invlift.units import without_unit
 
 #: Columns of a table of steps.
@@ -38,6 +38,6 @@ def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None
         raise InputError(table.name, expected, "none", "add them")
     units = [without_unit(each)[1] if clock else "" for each in table.columns]
     table = table.renamed(names, units)
-    times = times_of(table, TIME, clock or Clock())
+    times = with_times(table, TIME, clock or Clock()).array(TIME)
     values = table.with_numbers([STRENGTH]).array(STRENGTH)
     return steps(np.stack([times, values], axis=1), before, table.name)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.tables.dates import IN_ORDER, dates_of, zone_of
 from invlift.tables.numbers import is_number
 from invlift.tables.table import Table
 from invlift.units import TIMES
@@ -19,7 +21,6 @@ SECONDS = {name: TIMES[name] for name in ("s", "min", "h", "d", "week", "year")}
 _NAMES = {seconds: name for name, seconds in SECONDS.items()}
 #: 1.5.2011 and 01.05.11, which digits with points between thousands are not.
 _IN_POINTS = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}\b")
-_IN_ORDER = "write year, month and day in this order, and say the zone once, in [pde] start"
 
 
 class Clock(NamedTuple):
@@ -41,23 +42,21 @@ class Clock(NamedTuple):
     written: str | None = None
 
 
-def date_of(text: str, where: str) -> datetime:
-    """A date in ISO 8601, which writes year, month and day in this order."""
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        expected = "a date in ISO 8601, such as 2024-04-03T12:30:00 or 2024-04-03T12:30:00+02:00"
-        raise InputError(where, expected, repr(text[:40]), _IN_ORDER) from None
+def with_times(table: Table, column: str, clock: Clock) -> Table:
+    """The table with the times in a column as numbers, as :func:`read_times` reads them.
 
-
-def times_of(table: Table, column: str, clock: Clock) -> np.ndarray:
-    """Times in a column of a table, (n,), as :func:`read_times` takes them."""
-    entries = table.frame[column].tolist()
+    The name of the column may have their unit behind it, or the zone of its dates.
+    """
+    entries, unit = table.frame[column].tolist(), table.units.get(column, "")
     places = [table.at(row, column) for row in range(len(entries))]
     if any(isinstance(entry, str) and _is_date(entry) for entry in entries):
-        return read_times(list(map(str, entries)), places, clock)
+        zone, texts = zone_of(unit), list(map(str, entries))
+        times, order = _read(texts, places, clock, zone)
+        taken = [f"dates in the order {order}"] if order else []
+        taken += [f"dates in {unit}, as the header says"] if zone else []
+        return replace(table.with_column(column, times), taken=(*table.taken, *taken))
     table = table.with_numbers([column])
-    return table.array(column) * _factor(clock, table.units.get(column, ""), places[0])
+    return table.with_column(column, table.array(column) * _factor(clock, unit, places[0]))
 
 
 def read_times(entries: Sequence[str], places: Sequence[str], clock: Clock) -> np.ndarray:
@@ -77,10 +76,15 @@ def read_times(entries: Sequence[str], places: Sequence[str], clock: Clock) -> n
         For an entry that is neither, dates beside numbers, dates with a zone beside dates without
         one, and a unit or a start that is needed and not given.
     """
+    return _read(entries, places, clock, None)[0]
+
+
+def _read(entries, places, clock: Clock, zone: timezone | None) -> tuple[np.ndarray, str]:
+    """Times, and the order of dates if it is not that of ISO 8601."""
     is_date = [_is_date(entry) for entry in entries]
     if not any(is_date):
         numbers = [_number_of(*each) for each in zip(entries, places, strict=True)]
-        return np.array(numbers) * _factor(clock, "", places[0])
+        return np.array(numbers) * _factor(clock, "", places[0]), ""
     if not all(is_date):
         first, other = is_date.index(True), is_date.index(False)
         if not first or _is_number(entries[other]):
@@ -88,8 +92,10 @@ def read_times(entries: Sequence[str], places: Sequence[str], clock: Clock) -> n
             remedy = "write all times of a table in one way"
             raise InputError(places[other], "dates alone, or numbers alone", date_or, remedy)
         _number_of(entries[other], places[other])
-    return _since_start([date_of(*each) for each in zip(entries, places, strict=True)],
-                        entries, places, clock)  # fmt: skip
+    dates, order = dates_of(entries, places)
+    if zone is not None and all(date.tzinfo is None for date in dates):
+        dates = [date.replace(tzinfo=zone) for date in dates]
+    return _since_start(dates, entries, places, clock), order
 
 
 def _number_of(entry: str, where: str) -> float:
@@ -153,7 +159,7 @@ def _since_start(dates, entries, places, clock: Clock) -> np.ndarray:
         if not has_zone[0]:
             kinds = "a date with a zone beside dates without one"
         expected = "dates that all have a zone, or none"
-        raise InputError(places[row], expected, f"{entries[row]!r}, {kinds}", _IN_ORDER)
+        raise InputError(places[row], expected, f"{entries[row]!r}, {kinds}", IN_ORDER)
     if all(has_zone) and clock.start.tzinfo is None:
         expected = f"a start with a zone, as {places[0]} has one"
         found = clock.start.isoformat()

@@ -1,5 +1,7 @@
 """Wide tables, columns by patterns of their names, and places from a second table."""
 
+from datetime import datetime
+
 import pytest
 
 from invlift.errors import InputError
@@ -40,13 +42,49 @@ def test_columns_of_several_sensors_are_rows(write):
     assert sensors.values.tolist() == [24.5, 24.7, 25.5]
     assert sensors.points.tolist() == [[0.5, 1.0], [0.5, 1.0], [1.5, 2.0]]
     assert sensors.rows.tolist() == [3, 4, 3]
-    assert sensors.further["time"].tolist()[0] == "07/04/19 02:00:00 PM"
+    assert sensors.further["time [GMT+11:00]"].tolist()[0] == "07/04/19 02:00:00 PM"
     notes = " ".join(sensors.notes)
     for part in ("2 columns of values as rows", "1 empty value left out", "no readings of west"):
         assert part in notes
     with pytest.raises(InputError, match="expected one time: the problem is steady"):
         read_sensors(write("t.csv", WIDE), 2, columns={"value": "Temp*", "time": "Date*"},
                      places=write("p.csv", PLACES))  # fmt: skip
+
+
+LABELLED = "Temp, °C (LGR S/N: 7, SEN S/N: {number}, LBL: {name})"
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ('"Temp north, °C","Temp south, °C"', "Temp*"),
+        ('"Temp north [°C]","Temp south [°C]"', "Temp*"),
+        (
+            f'"{LABELLED.format(number=1, name="north")}",'
+            f'"{LABELLED.format(number=2, name="south")}"',
+            "Temp*LBL: *)",
+        ),
+    ],
+)
+def test_a_loggers_names_dates_and_zone(write, header, value):
+    """Names behind the last star, a unit behind a comma, months first, and the header's zone."""
+    text = f'"Plot Title: pools"\n"#","Date Time, GMT+11:00",{header}\n'
+    text += "1,07/04/19 11:00:00 PM,24.5,25.5\n2,07/25/19 02:00:00 AM,24.7,\n"
+    clock = Clock("h", datetime.fromisoformat("2019-07-04T12:00:00+00:00"))
+    sensors = read_sensors(
+        write("w.csv", text), 2, columns={"value": value, "time": "Date Time*"},
+        places=write("p.csv", PLACES), clock=clock,
+    )  # fmt: skip
+    assert sensors.labels.tolist() == ["north", "north", "south"]
+    assert sensors.times.tolist() == [0.0, 20 * 24 + 3.0, 0.0]
+    for part in ("dates in the order month, day, year", "dates in GMT+11:00, as the header says"):
+        assert part in sensors.notes[0]
+    # Negative control: without the zone in the header they are in that of the start.
+    bare = read_sensors(
+        write("w.csv", text.replace(", GMT+11:00", "")), 2,
+        columns={"value": value, "time": "Date Time*"}, places=write("p.csv", PLACES), clock=clock,
+    )  # fmt: skip
+    assert bare.times.tolist() == [11.0, 20 * 24 + 14.0, 11.0]
 
 
 def test_times_stay_reachable(write):

@@ -1,0 +1,69 @@
+"""Dates in the orders of tables: read where all entries tell the order, else refused."""
+
+import itertools
+from datetime import datetime, timedelta
+
+import pytest
+
+from invlift.errors import InputError
+from invlift.tables.dates import dates_of
+
+ORDERS = {
+    "%d.%m.%Y": "day, month, year",
+    "%d/%m/%Y": "day, month, year",
+    "%d-%m-%y": "day, month, year",
+    "%m/%d/%Y": "month, day, year",
+    "%m/%d/%y": "month, day, year",
+    "%Y/%m/%d": "year, month, day",
+    "%Y-%m-%d": "",
+}
+CLOCKS = "%H:%M", "%H:%M:%S", "%I:%M:%S %p", ""
+START = datetime(2014, 5, 28, 21, 30)
+STEPS = [START + timedelta(hours=13) * k for k in range(6)]
+
+
+def read(entries):
+    return dates_of(entries, [f"row {k + 2}" for k in range(len(entries))])
+
+
+@pytest.mark.parametrize(("order", "clock"), list(itertools.product(ORDERS, CLOCKS)))
+def test_dates_of_one_order_are_read(order, clock):
+    if order == "%Y-%m-%d" and "p" in clock:
+        return  # which ISO 8601 has not
+    written = [each.strftime(f"{order} {clock}").strip() for each in STEPS]
+    if order == "%d-%m-%y":
+        written = [each.replace("-14", "-45", 1) for each in written]  # no day of a month
+    found, name = read(written)
+    wanted = [each if clock else each.replace(hour=0, minute=0) for each in STEPS]
+    assert [each.replace(year=2014) for each in found] == wanted
+    assert name == ORDERS[order]
+
+
+@pytest.mark.parametrize(
+    ("entries", "parts"),
+    [
+        (["03/04/2024", "05/04/2024"], ["row 2", "03 April 2024 or 04 March 2024", "either"]),
+        (["03/04/12"], ["03 April 2012 or 04 March 2012"]),
+        (["25/05/12"], ["25 May 2012 or 12 May 2025"]),
+        (["25/05/2012", "05/25/2012"], ["row 3", "'05/25/2012' beside '25/05/2012'"]),
+        (["25/05/2012", "32/05/2012"], ["row 3", "'32/05/2012'"]),
+        (["25/05/2012 25:00"], ["a time of day", "'25:00'"]),
+        (["25/05/2012", "2012-05-25"], ["row 3", "'2012-05-25'"]),
+        (["2012-05-25", "25/05/2012"], ["row 3", "ISO 8601"]),
+        (["25/05/2012", "1.5"], ["row 3", "'1.5' beside '25/05/2012'"]),
+    ],
+)
+def test_dates_that_may_be_either_are_refused(entries, parts):
+    with pytest.raises(InputError) as caught:
+        read(entries)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_the_same_day_in_all_orders_is_no_question():
+    assert read(["05/05/2012"])[0] == [datetime(2012, 5, 5)]
+
+
+def test_zones_behind_dates():
+    found, _ = read(["25.05.2012 10:00+02:00", "25.05.2012 08:00Z"])
+    assert found[0] == found[1]
