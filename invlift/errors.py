@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the command line tells of errors before it imports anything large
     import numpy as np
 
+#: A place in what was given: names of tables, keys and arguments, and numbers, from the outermost.
+KeyPath = tuple[str | int, ...]
+#: Names behind which the next one follows without a comma: "prior std", "observed, index 3".
+_HEADINGS = "prior", "noise", "experiment", "unknown", "quantity", "readings", "state", "index"
 #: Characters of each of the four parts that are shown: a file may hold anything.
 MAX_LENGTH = 400
 
@@ -22,8 +26,9 @@ class InputError(ValueError):
 
     Parameters
     ----------
-    where : str
-        File, key, row or argument at fault, for example ``"sensors.csv, row 4, column value"``.
+    where : str or tuple of str and int
+        File, key, row or argument at fault, for example ``"sensors.csv, row 4, column value"``; or
+        its path, ``("robin", "top", "ambient")``, which each front end renders in its own way.
     expected : str
         What would have been right.
     found : str
@@ -32,18 +37,37 @@ class InputError(ValueError):
         What the reader can do about it, as an instruction.
     """
 
-    def __init__(self, where: str, expected: str, found: str, remedy: str) -> None:
-        self.where, self.expected, self.found, self.remedy = where, expected, found, remedy
+    def __init__(self, where: str | KeyPath, expected: str, found: str, remedy: str) -> None:
+        self.path: KeyPath = as_path(where)
+        self.expected, self.found, self.remedy = expected, found, remedy
+        where = self.where
         where, expected, found, remedy = map(_cut, (where, expected, found, remedy))
         message = f"{where}: expected {expected}, found {found}; {remedy}"
         super().__init__(printable(" ".join(message.split())))
 
-    def at(self, where: str) -> InputError:
-        """Return the same error, told of another place: of what the user wrote, say."""
+    @property
+    def where(self) -> str:
+        """The path as Python's front end writes it."""
+        return as_text(self.path)
+
+    def at(self, where: str | KeyPath) -> InputError:
+        """The same error of another place: of what the user wrote, say."""
         return InputError(where, self.expected, self.found, self.remedy)
 
     def __reduce__(self):
-        return type(self), (self.where, self.expected, self.found, self.remedy)
+        return type(self), (self.path, self.expected, self.found, self.remedy)
+
+
+def as_path(where: str | KeyPath) -> KeyPath:
+    """A place as a path."""
+    return (where,) if isinstance(where, str) else where
+
+
+def as_text(where: str | KeyPath) -> str:
+    """A place in the words of Python's front end: "robin, top, ambient", "prior std"."""
+    path = as_path(where)
+    commas = ["", *(" " if each in _HEADINGS else ", " for each in path)]
+    return "".join(f"{comma}{each}" for comma, each in zip(commas, path, strict=False))
 
 
 #: What helps where a function that is traced asks for values.
@@ -51,12 +75,12 @@ USE_JAX = "take jax.numpy in place of numpy, and jnp.where or jax.lax.cond in pl
 
 
 @contextmanager
-def as_input_error(where: str, expected: str, remedy: str) -> Iterator[None]:
+def as_input_error(where: str | KeyPath, expected: str, remedy: str) -> Iterator[None]:
     """Tell what a user's function raises as bad input; an InputError stays as it is.
 
     Parameters
     ----------
-    where, expected, remedy : str
+    where, expected, remedy
         As of :class:`InputError`.  Where values are asked for while JAX traces, the remedy is to
         write the function in JAX.
     """
@@ -73,12 +97,12 @@ def as_input_error(where: str, expected: str, remedy: str) -> Iterator[None]:
 
 
 @contextmanager
-def told_at(where: str | Callable[[str], str]) -> Iterator[None]:
-    """Let an InputError name another place, or what a function makes of its own."""
+def errors_at(place: str | KeyPath | Callable[[KeyPath], str | KeyPath]) -> Iterator[None]:
+    """Let an InputError be of another place, or of what a function makes of its path."""
     try:
         yield
     except InputError as error:
-        raise error.at(where(error.where) if callable(where) else where) from None
+        raise error.at(place(error.path) if callable(place) else place) from None
 
 
 def is_integer(value: Any) -> bool:
@@ -87,7 +111,7 @@ def is_integer(value: Any) -> bool:
 
 
 def as_numbers(
-    where: str, given: Any, expected: str = "numbers", remedy: str = "correct it"
+    where: str | KeyPath, given: Any, expected: str = "numbers", remedy: str = "correct it"
 ) -> np.ndarray:
     """What was given as an array of float64, NaN where it is masked.
 

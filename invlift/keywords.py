@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_path, as_text
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -36,8 +36,12 @@ def with_names_of_today(
     for old in earlier.keys() & given.keys():
         new = earlier[old]
         if new in given:
-            raise InputError(f"{where}, {old}", f"one of {new} and {old}", "both", f"keep {new}")
-        warnings.warn(f"{where}: {old} is called {new} now", FutureWarning, stacklevel=depth + 1)
+            raise InputError(
+                (*as_path(where), old), f"one of {new} and {old}", "both", f"keep {new}"
+            )
+        warnings.warn(
+            f"{as_text(where)}: {old} is called {new} now", FutureWarning, stacklevel=depth + 1
+        )
         found[new] = found.pop(old)
     return found
 

@@ -152,7 +152,7 @@ def _failures_named(spec: PythonSpec, where: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise error.at(f"{where}, {error.where}") from None
+        raise error.at((where, *error.path)) from None
     except Exception as reason:
         frames = traceback.extract_tb(reason.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(spec.source)]

@@ -107,7 +107,7 @@ def with_axes(
                 "none of that name",
                 "return it by this name, behind the readings in a dict",
             )
-        found.append((name, checked_axes(f"quantity {name}", own, kept[name].shape)))
-    unknowns = zip((f"unknown {name}" for name, _ in prior.shapes), prior.axes, strict=True)
-    check_agreement([*unknowns, *((f"quantity {name}", own) for name, own in found)])
+        found.append((name, checked_axes(("quantity", name), own, kept[name].shape)))
+    unknowns = zip((("unknown", name) for name, _ in prior.shapes), prior.axes, strict=True)
+    check_agreement([*unknowns, *((("quantity", name), own) for name, own in found)])
     return replace(model, kept_axes=tuple(found))

@@ -83,7 +83,7 @@ def named_readings(
                 "leave out what is missing, here and in the model",
             )
         own = axes[name] if name in axes else _axes_of(given)
-        own = checked_axes(f"readings {name}", own, array.shape)
+        own = checked_axes(("readings", name), own, array.shape)
         readings.append(NamedReading(str(name), array.shape, own))
         values.append(array.ravel())
     return np.concatenate(values), tuple(readings)

@@ -260,7 +260,7 @@ class Noise(Module):
             return self
         if type(self).log_ratio is not Noise.log_ratio or not self.is_transformed:
             remedy = 'choose one of these, or leave the readings with "<" or ">" out'
-            where, found = "noise kind", type(self).__name__
+            where, found = ("noise", "kind"), type(self).__name__
             raise InputError(
                 where, '"gaussian" or "laplace", as readings are censored', found, remedy
             )
@@ -328,7 +328,7 @@ class Noise(Module):
         zeros = np.flatnonzero(observed == 0.0)
         if self.relative and zeros.size:
             raise InputError(
-                f"observed, index {zeros[0]}",
+                ("observed", "index", int(zeros[0])),
                 "a reading other than 0, as the noise is relative",
                 "0",
                 "remove the reading, or take additive noise",
@@ -339,7 +339,7 @@ class Noise(Module):
         values, found = map(np.asarray, _there_and_back(self, etas))
         bad = np.flatnonzero(~np.isclose(found, etas, rtol=0.0, atol=1e-6))
         if bad.size:
-            where = f"noise {type(self).__name__}, inverse_transform of {values[bad[0]]:g}"
+            where = ("noise", type(self).__name__, f"inverse_transform of {values[bad[0]]:g}")
             expected, found = f"{etas[bad[0]]:g}, of which transform makes it", f"{found[bad[0]]:g}"
             raise InputError(where, expected, found, "write the inverse of transform")
 

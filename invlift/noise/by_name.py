@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError, as_numbers, told_at
+from invlift.errors import InputError, as_numbers, errors_at
 from invlift.noise.base import Noise
 from invlift.noise.gaussian import gaussian_noise, known_noise
 from invlift.noise.scales import KnownScale, Scale, as_scale, unknown_scale
@@ -45,7 +45,7 @@ def noise_by_name(
     if not is_distribution(noise):
         expected = "a positive number, a distribution of one, a number for each reading, or a noise"
         return known_noise(as_numbers("noise", noise, expected, _REMEDY))
-    with told_at("noise"):
+    with errors_at("noise"):
         return gaussian_noise(unknown_scale(noise, groups if len(observed) > 1 else None))
 
 
@@ -60,13 +60,13 @@ def _parts(noise: Mapping[str, Any], observed: Mapping[str, np.ndarray]) -> list
     parts, has_unknown = [], any(map(is_distribution, noise.values()))
     expected = "a positive number, or, where the others are known too, one for each reading"
     for name in observed:
-        where, given = f"noise {name}", noise[name]
+        where, given = ("noise", name), noise[name]
         if not is_distribution(given):
             given = as_numbers(where, given, expected, _REMEDY).ravel()
             is_fitting = given.size == 1 or (given.size == observed[name].size and not has_unknown)
             if not is_fitting or not np.all((given > 0.0) & (given < np.inf)):
                 raise InputError(where, expected, f"{noise[name]!r}"[:80], _REMEDY)
             given = given if given.size > 1 else given[0]
-        with told_at(where):
+        with errors_at(where):
             parts.append(as_scale(given))
     return parts

@@ -91,7 +91,7 @@ def potential_noise(
         finite, or the density cannot be normalised (or hardly: tails heavier than |x|^-1.3).
     """
     scale = as_scale(scale)
-    where, points = "noise potential", np.linspace(-_NEAR, _NEAR, 201)
+    where, points = ("noise", "potential"), np.linspace(-_NEAR, _NEAR, 201)
     with as_input_error(where, "a JAX function of an array", "make it elementwise"):
         values = np.asarray(potential_fn(jax.device_put(points)))
     if values.shape != points.shape or values.dtype != np.float64:

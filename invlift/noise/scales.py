@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, as_numbers
+from invlift.errors import InputError, KeyPath, as_numbers
 from invlift.programs.pytrees import Module, static
 from invlift.unknowns.distributions import Distribution, Positive, as_distribution, is_distribution
 
@@ -110,7 +110,7 @@ class KnownScale(Scale):
         """As :meth:`Scale.check`."""
         if self.known.shape not in ((), (num_readings,)):
             raise InputError(
-                "noise sigma",
+                ("noise", "sigma"),
                 f"one number or {num_readings} numbers",
                 f"{self.known.shape[0]}",
                 "give one value per observation",
@@ -206,12 +206,15 @@ class UnknownScale(Scale):
             If a value is not finite and positive, or there are not d of them.
         """
         if not isinstance(sigma, jax.core.Tracer):
-            sigma = jax.device_put(_all_positive("noise sigma", sigma))
+            sigma = jax.device_put(_all_positive(("noise", "sigma"), sigma))
         if jnp.ndim(sigma):
             size = 1 if self.groups is None else self.groups.size
             if sigma.shape != (size,):
                 raise InputError(
-                    "noise sigma", f"one number or {size}", f"shape {sigma.shape}", "correct it"
+                    ("noise", "sigma"),
+                    f"one number or {size}",
+                    f"shape {sigma.shape}",
+                    "correct it",
                 )
             groups = jnp.zeros(1, int) if self.groups is None else self.groups
             sigma = _means(groups, sigma, self.num_parameters)
@@ -321,7 +324,7 @@ def _means(groups: jax.Array, values: jax.Array, num: int) -> jax.Array:
 def _check_groups(groups, num_readings: int) -> None:
     if groups.shape != (num_readings,):
         raise InputError(
-            "noise groups",
+            ("noise", "groups"),
             f"{num_readings} indices",
             f"{groups.size}",
             "give the index of each reading's scale",
@@ -339,7 +342,7 @@ def known_scale(sigma: float | np.ndarray) -> KnownScale:
     InputError
         If a value is not finite and positive.
     """
-    return KnownScale(jax.device_put(_all_positive("noise sigma", sigma)))
+    return KnownScale(jax.device_put(_all_positive(("noise", "sigma"), sigma)))
 
 
 def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
@@ -365,7 +368,7 @@ def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
     if isinstance(prior, list | tuple):
         if len(prior) != grouping.get("num_parameters", 1):
             expected = f"{grouping.get('num_parameters', 1)}, one for each group"
-            raise InputError("noise scale", expected, f"{len(prior)}", "give one for each")
+            raise InputError(("noise", "scale"), expected, f"{len(prior)}", "give one for each")
         parts = tuple(map(as_scale, prior))
         if not grouping:
             return parts[0]
@@ -374,7 +377,7 @@ def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
     if prior.shape or prior.support[0] < 0.0:
         shape, (low, _) = prior.shape, prior.support
         raise InputError(
-            "noise scale",
+            ("noise", "scale"),
             "a distribution of one number that is not negative",
             f"one of shape {shape}" if shape else f"one of numbers from {low:g}",
             "give another, such as lognormal(median=0.1, factor=2); a list, for several groups",
@@ -395,7 +398,7 @@ def as_scale(scale) -> Scale:
     return unknown_scale(scale) if is_distribution(scale) else known_scale(scale)
 
 
-def _all_positive(where: str, values) -> np.ndarray:
+def _all_positive(where: KeyPath, values) -> np.ndarray:
     """A copy: JAX may share memory with an array, which the caller may change."""
     expected = "a positive number, or one for each reading"
     values = np.array(as_numbers(where, values, expected))
@@ -404,7 +407,7 @@ def _all_positive(where: str, values) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
         raise InputError(
-            where + (f", index {bad[0]}" if values.ndim else ""),
+            (*where, *(("index", int(bad[0])) if values.ndim else ())),
             "a positive number",
             f"{values.flat[bad[0]]:g}",
             "give the standard deviation of the measurement error",
@@ -426,7 +429,7 @@ def _grouping(groups) -> dict:
     is_whole = groups.ndim == 1 and groups.size > 0 and np.issubdtype(groups.dtype, np.integer)
     if not is_whole:
         raise InputError(
-            "noise groups",
+            ("noise", "groups"),
             "an integer or a name for each reading",
             f"{groups.dtype} of shape {groups.shape}",
             "give the index of each reading's scale, from 0, or the name of its group",
@@ -435,7 +438,7 @@ def _grouping(groups) -> dict:
     if not np.array_equal(found, np.arange(found.size)):
         wrong = found[found != np.arange(found.size)][0]
         raise InputError(
-            "noise groups",
+            ("noise", "groups"),
             f"every index from 0 to {found.size - 1}",
             f"{wrong}",
             "number the groups from 0 without gaps",

@@ -77,14 +77,14 @@ def student_t_noise(
         known.shape == () and known.dtype.kind in "iuf" and np.isfinite(known) and known >= 1.0
     ):
         raise InputError(
-            "noise degrees_of_freedom",
+            ("noise", "degrees_of_freedom"),
             "a number of at least 1, or a prior",
             f"{degrees_of_freedom}",
             "give a number, or a prior such as lognormal(2.0, 0.7)",
         )
     if isinstance(degrees_of_freedom, UnknownScale) and degrees_of_freedom.groups is not None:
         raise InputError(
-            "noise degrees_of_freedom",
+            ("noise", "degrees_of_freedom"),
             "one prior for all readings",
             f"groups, {degrees_of_freedom.num_parameters} of them",
             "leave the groups out",

@@ -106,7 +106,7 @@ def inverse_problem(
     by_name = dict(zip(names, np.split(observed, ends), strict=True))
     for each in readings:
         own = noise.get(each.name) if isinstance(noise, Mapping) else noise
-        check_like(f"noise {each.name}", own, each, given.get(each.name))
+        check_like(("noise", each.name), own, each, given.get(each.name))
     is_exact = noise is None
     noise = exact_readings() if is_exact else noise_by_name(noise, by_name)
     noise.check(observed)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.io
 
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, KeyPath, first_line
 from invlift.fem.readings.sensors import MAX_SIZE
 from invlift.files.input_files import read_input
 from invlift.tables.table import MAX_BYTES, Table
@@ -97,7 +97,7 @@ def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
     )
 
 
-def _factor(what: str, unit: str, where: str) -> float:
+def _factor(what: str, unit: str, where: str | KeyPath) -> float:
     known = _UNITS[what]
     if unit and unit not in known:
         raise InputError(where, f"a unit among {', '.join(known)}", repr(unit), "convert it")
@@ -150,7 +150,7 @@ def matlab_data(path: Path, name: str, columns: Mapping[str, str] | None) -> Rea
     held = {key: each for key, each in held.items() if not key.startswith("__")}
     if unknown := [key for key in columns or () if key not in _MATRICES]:
         expected = f"one of {', '.join(_MATRICES)}, as {name} is a MAT-file"
-        raise InputError(f"columns.{unknown[0]}", expected, "another", "rename it, or leave it out")
+        raise InputError(("columns", unknown[0]), expected, "another", "rename it, or leave it out")
     arrays, said = {}, []
     for what, names in _MATRICES.items():
         wanted, unit = without_unit((columns or {}).get(what, ""))
@@ -160,7 +160,7 @@ def matlab_data(path: Path, name: str, columns: Mapping[str, str] | None) -> Rea
             listed = ", ".join(f"{key} {each.shape}" for key, each in held.items()) or "nothing"
             remedy = f'name it: columns = {{ {what} = "..." }}'
             raise InputError(name, f"a matrix {' or '.join(names)}, the {what}", listed, remedy)
-        factor = _factor(what, unit, f"columns.{what}") if what in _UNITS else 1.0
+        factor = _factor(what, unit, ("columns", what)) if what in _UNITS else 1.0
         arrays[what] = factor * np.asarray(held[own], dtype=float)
         said.append(f"{own} {held[own].shape} as {what}" + f" in {unit}" * bool(unit))
     currents, pairs, voltages = arrays["current"], arrays["pairs"], arrays["voltage"]

@@ -41,7 +41,7 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
     for each, matches in found.items():
         if len(matches) > 1 and each != VALUE:
             expected, listed = f"one column of {table.name}", ", ".join(map(repr, matches))
-            raise InputError(f"{where}.{each}", expected, listed, "write more of its name")
+            raise InputError((where, each), expected, listed, "write more of its name")
     names = {column: each for each, matches in found.items() if each != VALUE for column in matches}
     values = found.get(VALUE, {})
     names |= dict.fromkeys(values, VALUE) if len(values) == 1 else {}
@@ -54,11 +54,11 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
         values = {each: name.removesuffix(tail).rstrip(" ,") for each, name in values.items()}
     if len({units[each] for each in values}) > 1:
         found = ", ".join(sorted(units[each] or "none" for each in values))
-        raise InputError(f"{where}.{VALUE}", "columns in one unit", found, "convert them to one")
+        raise InputError((where, VALUE), "columns in one unit", found, "convert them to one")
     for each in set(names.values()):
         if renamed.count(each) > 1:
             remedy = f"rename the column that is called {each!r} and means something else"
-            raise InputError(f"{where}.{each}", "one such column", "another of that name", remedy)
+            raise InputError((where, each), "one such column", "another of that name", remedy)
     table = table.renamed(renamed, [""] * len(renamed))
     has_names = NAME in renamed or not any(values.values())
     table = _long(table, values, has_names) if values else table
@@ -87,7 +87,7 @@ def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]
         close = closest(pattern.strip("*"), table.columns)
         remedy = f"did you mean {close!r}?" if close else "write the name of one"
         listed = ", ".join(map(repr, table.columns))
-        raise InputError(f"{where}.{key}", f"a column of {table.name}: {listed}", pattern, remedy)
+        raise InputError((where, key), f"a column of {table.name}: {listed}", pattern, remedy)
     return matches
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, KeyPath, as_text
 from invlift.tables.dates import IN_ORDER, dates_of, zone_of
 from invlift.tables.numbers import is_number
 from invlift.tables.table import Table
@@ -59,14 +59,14 @@ def with_times(table: Table, column: str, clock: Clock) -> Table:
     return table.with_column(column, table.array(column) * _factor(clock, unit, places[0]))
 
 
-def read_times(entries: Sequence[str], places: Sequence[str], clock: Clock) -> np.ndarray:
+def read_times(entries: Sequence[str], places: Sequence[str | KeyPath], clock: Clock) -> np.ndarray:
     """Times of a table, (n,), in the unit of the equation.
 
     Parameters
     ----------
     entries : sequence of n str
         All numbers, or all dates.
-    places : sequence of n str
+    places : sequence of n str, or paths
         Where they are, for error messages.
     clock : Clock
 
@@ -136,7 +136,7 @@ def _factor(clock: Clock, heading: str, where: str) -> float:
     if not written:
         return 1.0
     if clock.unit is None:
-        _refuse_without_unit(f"as {where} is in {written}")
+        _refuse_without_unit(f"as {as_text(where)} is in {written}")
     return SECONDS[written] / SECONDS[clock.unit]
 
 
@@ -147,10 +147,14 @@ def _refuse_without_unit(why: str) -> None:
 
 
 def _since_start(dates, entries, places, clock: Clock) -> np.ndarray:
+    first = as_text(places[0])
     if clock.unit is None:
-        _refuse_without_unit(f"as {places[0]} is a date")
+        _refuse_without_unit(f"as {first} is a date")
     if clock.start is None:
-        expected, remedy = f"the date of time 0, as {places[0]} is a date", f"give {entries[0]!r}"
+        expected, remedy = (
+            f"the date of time 0, as {first} is a date",
+            f"give {entries[0]!r}",
+        )
         raise InputError("start", expected, "none", f"{remedy}, say")
     has_zone = [date.tzinfo is not None for date in dates]
     if any(has_zone) and not all(has_zone):
@@ -161,7 +165,7 @@ def _since_start(dates, entries, places, clock: Clock) -> np.ndarray:
         expected = "dates that all have a zone, or none"
         raise InputError(places[row], expected, f"{entries[row]!r}, {kinds}", IN_ORDER)
     if all(has_zone) and clock.start.tzinfo is None:
-        expected = f"a start with a zone, as {places[0]} has one"
+        expected = f"a start with a zone, as {first} has one"
         found = clock.start.isoformat()
         raise InputError("start", expected, found, f"write {found}+00:00 if this is UTC")
     if not any(has_zone):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, KeyPath, as_path, as_text
 
 #: Names of axes with the coordinates along each: part of the structure of what has them.
 Axes = tuple[tuple[str, tuple], ...]
@@ -15,7 +15,9 @@ Axes = tuple[tuple[str, tuple], ...]
 RESERVED_AXES = ("chain", "draw", "sensor", "node", "cell")
 
 
-def checked_axes(where: str, axes: Mapping[str, Sequence], shape: tuple[int, ...]) -> Axes:
+def checked_axes(
+    where: str | KeyPath, axes: Mapping[str, Sequence], shape: tuple[int, ...]
+) -> Axes:
     """Axes as plain values, which fit the shape of a value.
 
     Dates become text, as ISO 8601 writes them.
@@ -25,7 +27,7 @@ def checked_axes(where: str, axes: Mapping[str, Sequence], shape: tuple[int, ...
     InputError
         If a name is one that draws have already, or the coordinates do not fit the shape.
     """
-    where = f"{where}, axes"
+    where = (*as_path(where), "axes")
     if not isinstance(axes, Mapping) or not all(hasattr(x, "__len__") for x in axes.values()):
         expected = "names of axes with the coordinates along each"
         raise InputError(where, expected, f"{axes!r}"[:80], 'give {"year": [1900, 1901]}, say')
@@ -59,7 +61,7 @@ def check_names(draws: Iterable[str], axes: Collection[str]) -> None:
             raise InputError(f"draws of {name}", expected, f"{name!r}", "rename one of the two")
 
 
-def checked_unit(where: str, unit: str) -> str:
+def checked_unit(where: str | KeyPath, unit: str) -> str:
     """A unit as it is to be written.
 
     Raises
@@ -82,16 +84,16 @@ def axes_in_time(
 def path_of(name: str, shape: tuple[int, ...], at: np.ndarray) -> tuple[str, Axes]:
     """What the path of a state of a shape at times (T,) is called among the draws, and its axes."""
     axes = axes_in_time(name, shape, at)
-    return f"{name}_path", checked_axes(f"state {name}", axes, (len(at), *shape))
+    return f"{name}_path", checked_axes(("state", name), axes, (len(at), *shape))
 
 
-def check_agreement(named: Iterable[tuple[str, Axes]]) -> None:
+def check_agreement(named: Iterable[tuple[KeyPath, Axes]]) -> None:
     """Check that an axis is the same wherever it occurs, and has a name of its own.
 
     Parameters
     ----------
-    named : iterable of pairs of str and Axes
-        What messages call each value, and its axes.
+    named : iterable of pairs of path and Axes
+        Of each value its path, which ends with its name, and its axes.
 
     Raises
     ------
@@ -99,18 +101,17 @@ def check_agreement(named: Iterable[tuple[str, Axes]]) -> None:
         If two have one axis with different coordinates, or an axis is called as a value.
     """
     seen, named = {}, list(named)
-    names = {name.rpartition(" ")[2] for name, _ in named}
-    for name, own in named:
+    names = {path[-1] for path, _ in named}
+    for path, own in named:
         for axis, labels in own:
             if axis in names:
-                raise InputError(
-                    f"unknown {axis}", "another name", f"that of an axis of {name}", "rename it"
-                )
-            first, known = seen.setdefault(axis, (name, labels))
+                found = f"that of an axis of {as_text(path)}"
+                raise InputError(("unknown", axis), "another name", found, "rename it")
+            first, known = seen.setdefault(axis, (path[-1], labels))
             if labels != known:
                 raise InputError(
-                    f"{name}, axes",
-                    f"the coordinates along {axis} that {first.rpartition(' ')[2]} has",
+                    (*path, "axes"),
+                    f"the coordinates along {axis} that {first} has",
                     "others",
                     "give two axes two names",
                 )

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, errors_at
 from invlift.unknowns.axes import RESERVED_AXES, check_agreement, checked_axes, checked_unit
 from invlift.unknowns.distributions import Distribution, as_distribution
 from invlift.unknowns.priors.base import Prior
@@ -79,15 +79,15 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         check_name(name)
         given = given if isinstance(given, Unknown) else Unknown(given)
         part = given.distribution
-        with told_at(f"unknown {name}"):
+        with errors_at(("unknown", name)):
             parts[name] = part if isinstance(part, Prior) else as_distribution(part)
         shape = parts[name].shape
         if 0 in shape:
-            raise InputError(f"unknown {name}", "at least one number", "none", "leave it out")
+            raise InputError(("unknown", name), "at least one number", "none", "leave it out")
         shapes.append((name, shape))
-        units.append(checked_unit(f"unknown {name}, unit", given.unit))
-        axes.append(checked_axes(f"unknown {name}", given.axes, shape))
-    check_agreement((f"unknown {name}", own) for name, own in zip(parts, axes, strict=True))
+        units.append(checked_unit(("unknown", name, "unit"), given.unit))
+        axes.append(checked_axes(("unknown", name), given.axes, shape))
+    check_agreement((("unknown", name), own) for name, own in zip(parts, axes, strict=True))
     return NamedPrior(parts, tuple(shapes), tuple(units), tuple(axes))
 
 
@@ -105,4 +105,4 @@ def check_name(name: str, taken: Sequence[str] = ()) -> None:
             "unknowns", "names that a function's arguments can have", f"{name!r}", "rename it"
         )
     if name in (*RESERVED, *RESERVED_AXES, *taken):
-        raise InputError(f"unknown {name}", "another name", "one that is taken", "rename it")
+        raise InputError(("unknown", name), "another name", "one that is taken", "rename it")

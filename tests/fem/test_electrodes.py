@@ -128,13 +128,19 @@ def test_electrodes_by_their_positions():
     [
         ({"electrodes": ["top"]}, ["electrodes", "two or more"]),
         ({"electrodes": ["top", "lid", "left"]}, ["'lid'"]),
-        ({"electrodes": ["top", "boundary", "left"]}, ["electrodes, top", "no other electrode"]),
-        ({"electrodes": ["top", "left", "left"]}, ["electrodes, left", "no other electrode"]),
-        ({"impedance": 0.0}, ["electrodes impedance", "a positive number"]),
-        ({"impedance": normal(0.1, 0.1)}, ["electrodes impedance", "positive"]),
+        (
+            {"electrodes": ["top", "boundary", "left"]},
+            ["electrodes, groups, top", "no other electrode"],
+        ),
+        (
+            {"electrodes": ["top", "left", "left"]},
+            ["electrodes, groups, left", "no other"],
+        ),
+        ({"impedance": 0.0}, ["electrodes, impedance", "a positive number"]),
+        ({"impedance": normal(0.1, 0.1)}, ["electrodes, impedance", "positive"]),
         (
             {"impedance": [0.1, 0.2]},
-            ["electrodes impedance", "or 3", "found 2 numbers", "one for each electrode"],
+            ["electrodes, impedance", "or 3", "found 2 numbers", "one for each electrode"],
         ),
         ({"currents": [[1.0, -1.0]]}, ["currents", "3 columns"]),
         ({"currents": [[1.0, -1.0, 0.0], [1.0, 0.0, 0.0]]}, ["currents, row 1", "add up to zero"]),

@@ -167,5 +167,5 @@ def test_rows_that_are_not_valid_are_left_out_with_their_currents(tmp_path):
 
 def test_other_columns_of_a_mat_file_are_refused(tmp_path):
     path = write(tmp_path, KIT4)
-    with pytest.raises(InputError, match=r"columns\.value: expected one of current, pairs"):
+    with pytest.raises(InputError, match=r"columns, value: expected one of current, pairs"):
         read_voltages(path, 2, columns={"value": "Uel"})

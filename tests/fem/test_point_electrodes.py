@@ -200,7 +200,7 @@ def mistaken(**change):
     ("change", "parts"),
     [
         ({"surface": "lid"}, ["'lid'"]),
-        ({"surface": "boundary"}, ["electrodes surface", "part of the outer boundary"]),
+        ({"surface": "boundary"}, ["electrodes, surface", "part of the outer boundary"]),
         ({"positions": [[0.5, 1.0], [0.5, 1.0]]}, ["electrodes, 2", "that of electrode 1"]),
         ({"positions": [[0.25, 1.0], [0.75, 1.1]]}, ["electrodes, 2", "0.1 outside", "same signs"]),
         ({"currents": [[1.0, -1.0, 0.0]]}, ["currents", "2 columns"]),

@@ -126,9 +126,9 @@ def test_what_has_no_partner_is_named(write, readings, places, part):
 @pytest.mark.parametrize(
     ("columns", "part"),
     [
-        ({"value": "Pressure*"}, r"columns.value: expected a column of t: .*found Pres"),
-        ({"time": "Temp*"}, "columns.time: expected one column of t, found 'Temp, north'"),
-        ({"value": "*"}, "columns.value: expected columns in one unit"),
+        ({"value": "Pressure*"}, r"columns, value: expected a column of t: .*found Pres"),
+        ({"time": "Temp*"}, "columns, time: expected one column of t, found 'Temp, north'"),
+        ({"value": "*"}, "columns, value: expected columns in one unit"),
         ({"value": "Battry"}, r"did you mean 'Battery \(V\)'"),
     ],
 )

@@ -13,7 +13,7 @@ from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problem.schedule_tables import ClockTable, ScheduleTable
 from invlift.app.problem.sections import AT_MODE, ConditionsTable, PdeTable, StorageField
 from invlift.app.runs.mesh_correction import corrected_at_mode
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.electrodes.complete import (
     check_positions,
     electrode_groups,
@@ -58,7 +58,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
         times = 0 if needs_values else 1
     parts = _read_points if spec.electrodes is None else _read_electrodes
     mesh, sensors, forward_map = parts(spec, mesh, needs_values)
-    with told_at(partial(_key_of, spec, sensors)):
+    with errors_at(partial(_key_of, spec, sensors)):
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
         options = {"known": spec.conductivity.known, "location": prior.location}
         forward = forward_map(**options, refine_solution=times)
@@ -76,7 +76,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
 def read_mesh_of(spec: ProblemSpec) -> Mesh:
     """The mesh of a problem file, in its unit of length."""
     table = spec.mesh
-    with told_at(lambda where: spec.where("mesh", "unit") if where.endswith(", unit") else where):
+    with errors_at(lambda path: spec.where("mesh", "unit") if path[-1] == "unit" else path):
         wanted = spec.units.length if spec.units else METRE
         return read_mesh(table.file, facets=table.facets, unit=table.unit, length_unit=wanted)
 
@@ -89,7 +89,7 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     table, where = spec.electrodes, partial(spec.where, "electrodes")
     are_points = table.surface is not None
     options = {"needs_values": needs_values, "in_space": are_points or mesh.dim == 3}
-    with told_at(partial(_key_of_table, spec)):
+    with errors_at(partial(_key_of_table, spec)):
         own = spec.observations.columns
         sensors = read_voltages(spec.observations.file, mesh.dim, columns=own, **options)
     positions = sensors.positions
@@ -128,12 +128,11 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     return mesh, sensors, forward_map
 
 
-def _key_of_table(spec: ProblemSpec, where: str) -> str:
+def _key_of_table(spec: ProblemSpec, path: KeyPath) -> str | KeyPath:
     """The key that an error of a table is about; anything else stays as it is."""
-    if where in _OF_CLOCK:
-        return spec.where("pde", where)
-    key, _, name = where.partition(".")
-    return spec.where("observations", "columns", name) if key == "columns" else where
+    if path[0] in _OF_CLOCK:
+        return spec.where("pde", *path)
+    return spec.where("observations", *path) if path[0] == "columns" else path
 
 
 def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
@@ -171,7 +170,7 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     clock = None
     if spec.pde.storage is not None:
         clock = spec.pde.clock._replace(written=spec.observations.time_unit)
-    with told_at(partial(_key_of_table, spec)):
+    with errors_at(partial(_key_of_table, spec)):
         table = read_sensors(
             spec.observations.file,
             mesh.dim,
@@ -182,7 +181,7 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
             clock=clock,
         )
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
-    with told_at(partial(_key_of, spec, table)):
+    with errors_at(partial(_key_of, spec, table)):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)
     sensors = observation.sensors
     if spec.experiment:
@@ -255,7 +254,7 @@ def _storage(spec: ProblemSpec, mesh: Mesh):
     """The storage as :func:`assemble_poisson` takes it."""
     storage, where = spec.pde.storage, partial(spec.where, "pde", "storage", "field")
     if isinstance(storage, StorageField):
-        with told_at(lambda place: where(place.removeprefix("prior "))):
+        with errors_at(lambda path: where(*path[path[0] == "prior" :])):
             return storage.field.build(mesh, where)
     return storage.build() if isinstance(storage, DistributionTable) else storage
 
@@ -316,7 +315,7 @@ def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
 
     An InputError if it needs a column that the sensor table lacks.
     """
-    with told_at(partial(_key_of, spec, sensors)):
+    with errors_at(partial(_key_of, spec, sensors)):
         return _limited(spec.noise.build(sensors, partial(spec.where, "noise")), sensors)
 
 
@@ -330,38 +329,31 @@ _TABLES = {
     "offset": ("observations", "offset"),
     "conductivity": ("conductivity", "known"),
     "refine_solution": ("mesh", "refine_solution"),
-    "electrodes": ("electrodes", "groups"),
 }
 
 
-def _key_of(spec: ProblemSpec, sensors: Sensors, where: str) -> str:
+def _key_of(spec: ProblemSpec, sensors: Sensors, path: KeyPath) -> str | KeyPath:
     """The key, or the row or column of the table, that an error of the library is about.
 
-    The library calls it "prior std" or "noise sigma", the source or a boundary condition by its
-    argument, what belongs to a group after a comma, "dirichlet, left", and readings by their index
-    among those in use, "observed, index 3", or all of them, "observed".  Anything else stays as it
-    is.
+    The library blames keys of the prior, the noise and the electrodes; the source or a boundary
+    condition by its argument; and readings, by their index among those in use or all of them.
+    Anything else stays as it is.
     """
-    experiment, (name, *entries) = "", where.split(", ")
-    if name.startswith("experiment "):
-        experiment, (name, *entries) = name.removeprefix("experiment "), entries
     own, equation = (), ("electrodes",) if spec.electrodes else ("pde",)
-    if experiment:
+    if path[0] == "experiment":
+        (_, experiment), path = path[:2], path[2:]
         own, equation = spec.experiment[experiment].model_fields_set, ("experiment", experiment)
-    section, _, key = name.partition(" ")
+    name, *entries = path
     if name == "observed":
-        rows = (f", row {sensors.rows[int(each.removeprefix('index '))]}" for each in entries)
-        return sensors.name + "".join(rows)
+        return (sensors.name, *(f"row {sensors.rows[each]}" for each in entries[1:]))
     if name == "flux":
-        return f"{sensors.name}, column over, {', '.join(entries)}"
+        return (sensors.name, "column over", *entries)
     if name == "boundary conditions":
         return spec.where(*equation)
     if name in PdeTable.model_fields:
-        return spec.where(*(equation if name in own else ("pde",)), name, *entries)
-    if name == "electrodes" and spec.electrodes.surface is not None:  # their places are the table's
-        return f"{sensors.name}, electrode {', '.join(entries)}"
+        return spec.where(*(equation if name in own else ("pde",)), *path)
+    if path[1:] and isinstance(path[1], int):  # places of electrodes are the table's
+        return (sensors.name, f"electrode {path[1]}")
     if name in _TABLES:
         return spec.where(*_TABLES[name], *entries)
-    if section in ("prior", "noise", "electrodes") and key:
-        return spec.where(section, key, *entries)
-    return where
+    return spec.where(*path) if name in ("prior", "noise", "electrodes") else path

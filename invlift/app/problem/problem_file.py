@@ -29,7 +29,7 @@ _HEADINGS = {("sampler", "options")}
 class RunOptions:
     """Methods of a table that has sections ``sampler`` and ``output``, and a name, ``_file``."""
 
-    def where(self, section: str, *keys: str) -> str:
+    def where(self, section: str, *keys: str | int) -> str:
         """Return how error messages call a key, for example "problem.toml, [prior] range"."""
         return where_in(self._file, (section, *keys))
 
@@ -156,7 +156,7 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
 def where_in(file: str, path: tuple[str, ...]) -> str:
     """Write "problem.toml, [prior] range"."""
     size = 2 if path[:2] in _HEADINGS or path[:1] == ("experiment",) else 1
-    heading, key = ".".join(path[:size]), ".".join(path[size:])
+    heading, key = (".".join(map(str, part)) for part in (path[:size], path[size:]))
     return ", ".join(filter(None, [file, f"[{heading}] {key}".strip() if path else ""]))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from invlift.app.problem.run_tables import SIZE, AbsolutePath
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.time.schedules import Schedule, oscillation, steps
 from invlift.files.tables import Table, number, problem
 from invlift.tables.dates import date_of
@@ -64,7 +64,7 @@ class ScheduleTable(Table):
         """Return what the number does; an InputError if that cannot be."""
         if self.schedule is not None:
             return read_steps(self.schedule, self.before, clock._replace(written=self.time_unit))
-        with told_at(partial(_inside, where)):
+        with errors_at(partial(_inside, where)):
             if self.periodic is not None:
                 periods, amplitudes, peaks = zip(*self.periodic, strict=True)
                 peaks = _times(peaks, "periodic", clock)
@@ -78,14 +78,13 @@ def _times(given: Sequence, name: str, clock: Clock) -> Sequence:
     """Numbers of times, of which some may be dates."""
     if not any(isinstance(time, str) for time in given):
         return given
-    places = [f"{name}, row {row}" for row in range(1, len(given) + 1)]
+    places = [(name, f"row {row}") for row in range(1, len(given) + 1)]
     return read_times(list(map(str, given)), places, clock)
 
 
-def _inside(where: str, place: str) -> str:
-    """Where an error is that the library tells of rows; what it tells of a clock stays."""
-    name, comma, rest = place.partition(",")
-    return where + comma + rest if name in ("steps", "periodic") else place
+def _inside(where: str, path: KeyPath) -> KeyPath:
+    """A row of this number's; what is told of a clock stays."""
+    return (where, *path[1:]) if path[0] in ("steps", "periodic") else path
 
 
 class ClockTable(Table):

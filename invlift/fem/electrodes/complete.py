@@ -105,14 +105,14 @@ def electrode_model(
         remedy = "give positive ones, in length over conductivity"
         if values.ndim == 1 and len(values) != num:
             found, remedy = f"{len(values)} numbers", "give one for each electrode"
-        raise InputError("electrodes impedance", expected, found, remedy)
+        raise InputError(("electrodes", "impedance"), expected, found, remedy)
     basis = cell_basis(mesh)
     facets = [facet_basis(basis, mesh, group) for group in electrodes]
     numbers = np.concatenate([each.find for each in facets])
     owner = np.repeat(np.arange(num), [each.find.size for each in facets])
     is_wrong = (np.bincount(numbers)[numbers] > 1) | (basis.mesh.f2t[1, numbers] >= 0)
     if is_wrong.any():
-        where = f"electrodes, {electrodes[owner[np.argmax(is_wrong)]]}"
+        where = ("electrodes", "groups", electrodes[owner[np.argmax(is_wrong)]])
         expected, found = "facets of the outer boundary, of no other electrode", "others"
         raise InputError(where, expected, found, "name groups of the boundary that do not overlap")
     check_anchored(mesh, electrodes[:1])  # whose potential is held

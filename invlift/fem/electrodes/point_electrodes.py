@@ -107,7 +107,7 @@ def point_electrode_model(
     if not np.isin(ground, outer).all() or not facets.size:
         expected, found = "a part of the outer boundary", "all of it, or facets inside"
         remedy = "name the surface of the ground, which goes on beyond the rest of the boundary"
-        raise InputError("electrodes surface", expected, found, remedy)
+        raise InputError(("electrodes", "surface"), expected, found, remedy)
     rest = replace(mesh, boundaries={"rest": basis.mesh.facets.T[facets]})
     check_anchored(rest, rest.boundaries)
     sides, cells = facet_basis(basis, rest, "rest"), known_conductivity(mesh, known)
@@ -164,7 +164,7 @@ def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_arr
         pairs = np.triu_indices(len(positions), 1)
         first, second = (each[np.argmin(distances)] + 1 for each in pairs)
         found, remedy = f"that of electrode {first}", "correct one of the positions"
-        raise InputError(f"electrodes, {second}", "a place of its own", found, remedy)
+        raise InputError(("electrodes", int(second)), "a place of its own", found, remedy)
     found = locate(mesh, sensors_from_arrays(positions, np.zeros(len(positions))), "project")
     outside = np.flatnonzero(found.distances > CLOSE * distances.min())
     if outside.size:

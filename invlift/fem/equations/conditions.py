@@ -33,7 +33,7 @@ def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) ->
     check_anchored(mesh, [*dirichlet, *robin])
     held = held_values(mesh, dict.fromkeys(dirichlet, 0.0))[0]
     for number, (point, _) in enumerate(point_sources, start=1):
-        where = f"point_source, {number}"
+        where = ("point_source", number)
         nodes, weights = _at_point(mesh, where, point)
         if np.isin(nodes[np.abs(weights) > 1e-9], held).all():
             expected = f"a place off the boundary groups {', '.join(dirichlet)}"
@@ -52,10 +52,10 @@ def load_of(
     """What sources and given fluxes are at the nodes, (num_nodes,)."""
     load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
     for number, (point, strength) in enumerate(point_sources, start=1):
-        nodes, weights = _at_point(mesh, f"point_source, {number}", point)
-        load[nodes] += weights * _number(f"point_source, {number}, strength", strength)
+        nodes, weights = _at_point(mesh, ("point_source", number), point)
+        load[nodes] += weights * _number(("point_source", number, "strength"), strength)
     for group, flux in (neumann or {}).items():
-        flux = on_boundary(mesh, group, f"neumann, {group}", flux)
+        flux = on_boundary(mesh, group, ("neumann", group), flux)
         load += facet_load(basis, mesh, group, flux)
     return load
 
@@ -68,7 +68,7 @@ def coefficient_on(mesh: Mesh, group: str, value) -> float | np.ndarray:
     InputError
         If it is something else.
     """
-    where = f"robin, {group}, coefficient"
+    where = ("robin", group, "coefficient")
     value = on_boundary(mesh, group, where, value)
     own = value if np.ndim(value) == 0 else value[mesh.facets(group)]
     if not np.all(own > 0):
@@ -159,7 +159,7 @@ def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
     if isinstance(source, dict):
         per_cell = np.zeros(mesh.num_cells)
         for name, value in source.items():
-            per_cell[mesh.cells_of(name, "source")] += _number(f"source, {name}", value)
+            per_cell[mesh.cells_of(name, "source")] += _number(("source", name), value)
         return np.broadcast_to(per_cell[:, None], shape)
     if np.ndim(source) == 0:
         return np.full(shape, _number("source", source))
@@ -201,7 +201,7 @@ def held_values(mesh: Mesh, dirichlet) -> tuple[np.ndarray, np.ndarray]:
     held = np.zeros(mesh.num_nodes, dtype=bool)
     for group, value in dirichlet.items():
         nodes = np.unique(mesh.facets(group))
-        value = on_boundary(mesh, group, f"dirichlet, {group}", value)
+        value = on_boundary(mesh, group, ("dirichlet", group), value)
         values[nodes] = value if np.ndim(value) == 0 else value[nodes]
         held[nodes] = True
     if held.all():

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.field_equation import (
     body_of,
@@ -178,7 +178,7 @@ def assemble_experiments(
         def prefix(key: str, each=each, own=own) -> str:
             return own if key in each.conditions else ""
 
-        with told_at(partial(in_experiment, each.name)):
+        with errors_at(partial(in_experiment, each.name)):
             conditions = {**(shared or {}), **each.conditions}
             parts.append(parts_of(mesh, body.basis, conditions, prefix))
         unknowns |= parts[-1].unknowns | each.observation.unknowns
@@ -190,7 +190,7 @@ def assemble_experiments(
         check_unknown(body, each.observation, end - size)
     for group in same_matrix(parts):
         own = [experiments[k] for k in group]
-        with told_at(partial(in_experiment, own[0].name)):
+        with errors_at(partial(in_experiment, own[0].name)):
             equations.append(
                 field_equation(
                     body,
@@ -283,9 +283,9 @@ def boundary_flux(
         experiment = names[0]
     if experiment not in names:
         expected, found = f"one of the experiments {', '.join(names)}", repr(experiment)
-        raise InputError(f"flux, {group}", expected, found, "name one of them")
+        raise InputError(("flux", group), expected, found, "name one of them")
     own = experiments[names.index(experiment)]
-    mesh.facets(group, f"flux, {group}")
+    mesh.facets(group, ("flux", group))
     sensors = sensors_from_arrays(np.zeros((1, mesh.dim)), np.zeros(1))
     parts = {FLUXES: Weights(np.array([[group]]), np.ones((1, 1)))}
     observation = Observation(parts, sensors, np.zeros(1, dtype=int), np.zeros(1))
@@ -326,9 +326,9 @@ def numbers_of(unknowns: Mapping[str, Distribution | Prior], first: int) -> dict
     return {name: np.arange(end - size, end) for name, size, end in pairs}
 
 
-def in_experiment(name: str, where: str) -> str:
+def in_experiment(name: str, path: KeyPath) -> KeyPath:
     """A place with the experiment in front, if that has a name."""
-    return f"experiment {name}, {where}" if name else where
+    return ("experiment", name, *path) if name else path
 
 
 def same_matrix(parts: Sequence[Parts]) -> list[list[int]]:

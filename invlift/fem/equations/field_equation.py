@@ -113,7 +113,7 @@ def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndar
     """
     found = np.full(mesh.num_cells, np.nan)
     for name, value in (known or {}).items():
-        where = f"conductivity, {name}"
+        where = ("conductivity", name)
         cells = mesh.cells_of(name, where)
         if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
             raise InputError(where, "a positive number", f"{value!r}", "give its conductivity")
@@ -189,7 +189,7 @@ def field_equation(
                 values[outside[group], k] = ambient
                 continue
             if isinstance(coefficient, str):
-                where, found = f"robin, {group}, ambient", "a field"
+                where, found = ("robin", group, "ambient"), "a field"
                 remedy = "give a number, or a coefficient that is known"
                 raise InputError(where, "a number, as the coefficient is unknown", found, remedy)
             inflow = exchange_load(basis, mesh, group, coefficient, ambient)
@@ -245,7 +245,7 @@ def check_unknown(body: Body, observation: Observation, first: int) -> None:
     rows = np.flatnonzero((~np.isnan(known) & (weights != 0.0)).any(axis=1))
     if rows.size:
         expected, found = "a place where the conductivity is unknown", "one where it is known"
-        where = f"observed, index {first + rows[0]}"
+        where = ("observed", "index", int(first + rows[0]))
         raise InputError(where, expected, found, "remove the reading")
 
 
@@ -279,7 +279,7 @@ def _tests(body: Body, groups: Sequence[str], parts: Parts, outside: Mapping[str
         if not is_held[is_own].all():
             known = ", ".join([*parts.held_groups, *outside])
             raise InputError(
-                f"flux, {group}",
+                ("flux", group),
                 f"a boundary group on which the solution is held, or of a Robin condition: {known}",
                 f"{group!r}",
                 "correct it: what flows through all others is given, or nothing",

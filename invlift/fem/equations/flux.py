@@ -50,7 +50,7 @@ def flux_weights(
     index = _exterior(mesh, group)
     if (index < 0).any():
         raise InputError(
-            f"flux, {group}",
+            ("flux", group),
             "a group on the outer boundary",
             f"{np.count_nonzero(index < 0)} of {len(index)} facets inside the body",
             "name a group of the boundary",

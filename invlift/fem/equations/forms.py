@@ -106,12 +106,12 @@ def anisotropic(ratio: float, angle: float | None, dim: int) -> Anisotropic:
     """
     if not (np.isscalar(ratio) and np.isfinite(ratio) and ratio > 0.0):
         found, remedy = f"{ratio!r}", "give the conductivity along over that across"
-        raise InputError("anisotropy, ratio", "a positive number", found, remedy)
+        raise InputError(("anisotropy", "ratio"), "a positive number", found, remedy)
     if (angle is None) == (dim == 2):
         expected = "the angle of the direction with the x axis, in degrees" if dim == 2 else (
             "none in space, where the ratio is of horizontal by vertical")  # fmt: skip
         remedy = "give it" if dim == 2 else "leave it out"
-        raise InputError("anisotropy, angle", expected, f"{angle!r}", remedy)
+        raise InputError(("anisotropy", "angle"), expected, f"{angle!r}", remedy)
     across = np.array([0.0, 0.0, 1.0])
     if dim == 2:
         across = np.array([-np.sin(np.deg2rad(angle)), np.cos(np.deg2rad(angle))])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import skfem
 
-from invlift.errors import InputError, closest, told_at
+from invlift.errors import InputError, KeyPath, as_path, closest, errors_at
 from invlift.fem.equations.conditions import (
     check_conditions,
     coefficient_on,
@@ -109,7 +109,7 @@ def parts_of(
     held = dict.fromkeys(given["dirichlet"], 0.0)
     values = dict(held)
     for group, value in given["dirichlet"].items():
-        where = f"dirichlet, {group}"
+        where = ("dirichlet", group)
         if isinstance(value, RandomField):
             nodes = np.unique(mesh.facets(group))
             modes = value.modes(mesh.points[nodes], where)
@@ -131,22 +131,22 @@ def parts_of(
     source = conditions.get("source", 0.0)
     if isinstance(source, Mapping):
         source = {
-            name: found.known("source", f"source, {name}", value, load(source={name: 1.0}))
+            name: found.known("source", ("source", name), value, load(source={name: 1.0}))
             for name, value in source.items()
         }
     else:
         source = found.known("source", "source", source, load(source=1.0))
     neumann = {
-        group: found.known("neumann", f"neumann, {group}", value, load(neumann={group: 1.0}))
+        group: found.known("neumann", ("neumann", group), value, load(neumann={group: 1.0}))
         for group, value in given["neumann"].items()
     }
     known_points = []
     for number, (place, strength) in enumerate(points, start=1):
-        unit, where = load(point_sources=[(place, 1.0)]), f"point_source, {number}"
+        unit, where = load(point_sources=[(place, 1.0)]), ("point_source", number)
         known_points.append((place, found.known("point_sources", where, strength, unit)))
     robin = {}
     for group, (coefficient, ambient) in given["robin"].items():
-        where = f"robin, {group}, ambient"
+        where = ("robin", group, "ambient")
         unit = lambda group=group: Unit(ambient=group)  # noqa: E731
         robin[group] = (
             found.coefficient(group, coefficient),
@@ -170,9 +170,11 @@ class _Unknowns:
         self.units: dict[str, Unit] = {}
         self.unknowns: dict[str, Distribution] = {}
 
-    def add(self, key: str, where: str, distribution, unit: Callable[[], Unit] | None) -> str:
+    def add(
+        self, key: str, where: str | KeyPath, distribution, unit: Callable[[], Unit] | None
+    ) -> str:
         """Note an unknown, and return its name."""
-        name = re.sub(r"\W", "_", self.prefix(key) + where.replace(", ", "_"))
+        name = re.sub(r"\W", "_", self.prefix(key) + "_".join(map(str, as_path(where))))
         if name in self.unknowns:
             remedy = "rename a group: names have letters and digits in results"
             raise InputError(where, "an unknown of another name", name, remedy)
@@ -181,7 +183,7 @@ class _Unknowns:
             self.units[name] = unit()
         return name
 
-    def known(self, key: str, where: str, value, unit: Callable[[], Unit]):
+    def known(self, key: str, where: str | KeyPath, value, unit: Callable[[], Unit]):
         """The value, or zero if it is unknown."""
         if not is_distribution(value):
             return value
@@ -192,7 +194,7 @@ class _Unknowns:
         """A Robin coefficient, or the name of an unknown one."""
         if not is_distribution(value):
             return coefficient_on(self.mesh, group, value)
-        where = f"robin, {group}, coefficient"
+        where = ("robin", group, "coefficient")
         distribution = _one_number(where, value)
         if not distribution.support[0] >= 0.0:
             expected, found = "a distribution of a positive number", f"{value!r}"[:80]
@@ -200,8 +202,8 @@ class _Unknowns:
         return self.add("robin", where, distribution, None)
 
 
-def _one_number(where: str, value) -> Distribution:
-    with told_at(where):
+def _one_number(where: str | KeyPath, value) -> Distribution:
+    with errors_at(where):
         found = as_distribution(value)
     if found.shape != ():
         raise InputError(where, "a distribution of one number", f"shape {found.shape}", "give one")

@@ -383,7 +383,7 @@ def hierarchical_matern_prior(
             given[name] = float(given[name])
     if not unknown:
         raise InputError(
-            "prior range and std",
+            ("prior", "range and std"),
             "a distribution of at least one of them",
             f"{range!r} and {std!r}",
             "use matern_prior where both are known",

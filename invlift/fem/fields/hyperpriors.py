@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, errors_at
 from invlift.programs.compilation import program
 from invlift.unknowns.distributions import Distribution, Lognormal, as_distribution, is_distribution
 
@@ -50,8 +50,8 @@ def checked(name: str, value: float | Distribution) -> float | Distribution:
     """
     if not is_distribution(value):
         return value
-    where = f"prior {name}"
-    with told_at(where):
+    where = ("prior", name)
+    with errors_at(where):
         part = as_distribution(value)
     if part.shape != () or not part.support[0] >= 0.0:
         raise InputError(

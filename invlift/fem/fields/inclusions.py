@@ -162,16 +162,16 @@ def inclusion_prior(
         below the conductive one.
     """
     if not 0.0 < share < 1.0:
-        raise InputError("prior share", "a number between 0 and 1", f"{share!r}", "correct it")
+        raise InputError(("prior", "share"), "a number between 0 and 1", f"{share!r}", "correct it")
     if not MIN_WIDTH <= width <= MAX_WIDTH:
         expected = f"a number from {MIN_WIDTH} to {MAX_WIDTH}"
         remedy = "give it in standard deviations of the field: 0.5, for example"
-        raise InputError("prior width", expected, f"{width!r}", remedy)
+        raise InputError(("prior", "width"), expected, f"{width!r}", remedy)
     materials = inclusion if isinstance(inclusion, Mapping) else {"inclusion": inclusion}
     names = list(materials)
     if names != ["inclusion"] and set(names) != {"resistive", "conductive"}:
         found, remedy = ", ".join(names) or "none", "give a conductivity of each of the two"
-        raise InputError("prior inclusion", "resistive and conductive", found, remedy)
+        raise InputError(("prior", "inclusion"), "resistive and conductive", found, remedy)
     threshold = math.hypot(1.0, width) * special.ndtri(share / len(names))
     # The field of one material is compared with 0.
     mean, thresholds = (threshold, {names[0]: 0.0}) if len(names) == 1 else (
@@ -194,11 +194,11 @@ def inclusion_prior(
             logs[name] = np.float64(math.log(value))
             levels[name] = math.log(value)
         else:
-            raise InputError(f"prior {name}", "a positive number", f"{value!r}", "correct it")
+            raise InputError(("prior", name), "a positive number", f"{value!r}", "correct it")
     if names[1:] and not levels["resistive"] < levels[BACKGROUND] < levels["conductive"]:
         expected = "a resistive material below the background, and a conductive one above it"
         found = ", ".join(f"{name} {math.exp(each):.3g}" for name, each in levels.items())
-        raise InputError("prior inclusion", expected, found, "correct them")
+        raise InputError(("prior", "inclusion"), expected, found, "correct them")
     shapes = (("field", (mesh.num_nodes,)), *((name, ()) for name in list(parts)[1:]))
     inner = NamedPrior(parts, shapes, ("",) * len(parts), ((),) * len(parts))
     thresholds = {name: np.float64(each) for name, each in thresholds.items()}

@@ -84,7 +84,7 @@ def independent_prior(
     """
     require_float64(points=mesh.points)
     if per not in ("cell", "subdomain"):
-        raise InputError("prior per", '"cell" or "subdomain"', f"{per!r}", "choose one")
+        raise InputError(("prior", "per"), '"cell" or "subdomain"', f"{per!r}", "choose one")
     needs_groups = per == "subdomain" or isinstance(mean, dict) or isinstance(std, dict)
     names, of_cell = sorted(mesh.subdomains), None
     if needs_groups:
@@ -93,7 +93,7 @@ def independent_prior(
     means = _per_cell("mean", mean, names, of_cell, mesh.num_cells)
     stds = _per_cell("std", std, names, of_cell, mesh.num_cells)
     if np.any(stds <= 0):
-        raise InputError("prior std", "positive numbers", f"{stds.min():g}", "correct it")
+        raise InputError(("prior", "std"), "positive numbers", f"{stds.min():g}", "correct it")
     if per == "cell":
         group = np.arange(mesh.num_cells)
         group_std = stds
@@ -109,7 +109,7 @@ def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:
     if isinstance(value, dict):
         if set(value) != set(names):
             raise InputError(
-                f"prior {key}",
+                ("prior", key),
                 f"one number for each of the subdomains {', '.join(names)}",
                 f"{', '.join(sorted(value))}",
                 "name each subdomain once",
@@ -118,8 +118,8 @@ def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:
     else:
         if np.ndim(value) or isinstance(value, str):
             expected, remedy = "a number, or a dict of one for each subdomain", "give one of both"
-            raise InputError(f"prior {key}", expected, f"{type(value).__name__}", remedy)
+            raise InputError(("prior", key), expected, f"{type(value).__name__}", remedy)
         per_group, of_cell = np.array([float(value)]), np.zeros(num_cells, dtype=int)
     if not np.all(np.isfinite(per_group)):
-        raise InputError(f"prior {key}", "finite numbers", "NaN or infinity", "correct it")
+        raise InputError(("prior", key), "finite numbers", "NaN or infinity", "correct it")
     return per_group[of_cell]

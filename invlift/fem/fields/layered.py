@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.fields.base import Nominal, partition
 from invlift.fem.fields.hierarchical_matern import some_matern_prior
 from invlift.fem.linalg import sparse
@@ -114,7 +114,7 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
     """
     require_float64(points=mesh.points)
     for name in layers:
-        mesh.cells_of(name, f"prior layer, {name}")
+        mesh.cells_of(name, ("prior", "layer", name))
     remedy = "give each subdomain of the body a layer of its own, and no cell two"
     of_cell = partition(mesh, list(layers), "layer", remedy)
     parts, shapes, corners, begin = {}, [], np.zeros_like(mesh.cells), 0
@@ -128,17 +128,17 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
         own = mesh_from_arrays(mesh.points[nodes], own_cells, name=f"{mesh.name}, {name}")
         mean = settings.get("mean", 0.0)
         mean = mean[nodes] if np.shape(mean) == (mesh.num_nodes,) else mean
-        where = f"prior layer, {name}"
+        where = ("prior", "layer", name)
         settings = with_names_of_today(where, settings, {"correlation_range": "range"})
         if unknown := settings.keys() - {*_SETTINGS}:
             expected, found = f"the arguments {', '.join(_SETTINGS)}", f"{min(unknown)!r}"
             raise InputError(where, expected, found, "rename it")
-        with told_at(partial(_in_layer, name)):
+        with errors_at(partial(_in_layer, name)):
             part = some_matern_prior(own, **{**settings, "mean": mean})
         label = re.sub(r"\W", "_", name)  # as results call what is unknown of it
         if label in parts:
             remedy = "rename one in the mesh: results know letters and digits"
-            raise InputError(f"prior layer, {name}", "another name", f"{label} again", remedy)
+            raise InputError(("prior", "layer", name), "another name", f"{label} again", remedy)
         parts[label] = part
         shapes.append((label, (len(nodes),)))
         nominal += [each._replace(layer=name, cells=is_own) for each in part.nominal]
@@ -149,7 +149,6 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
     return LayeredPrior(fields, corners, pattern, mesh=mesh, nominal=tuple(nominal))
 
 
-def _in_layer(name: str, where: str) -> str:
-    """A place "prior KEY" with the layer in it."""
-    section, _, key = where.partition(" ")
-    return f"prior layer, {name}, {key}" if section == "prior" else where
+def _in_layer(name: str, path: KeyPath) -> KeyPath:
+    """A key of the prior, of its layer."""
+    return ("prior", "layer", name, *path[1:]) if path[0] == "prior" else path

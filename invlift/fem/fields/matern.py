@@ -254,7 +254,7 @@ def matern_alpha(smoothness: float, dim: int) -> int:
     if not (alpha > dim / 2 and math.isclose(alpha, round(alpha), abs_tol=1e-9)):
         choices = "1, 2, 3, ..." if dim == 2 else "0.5, 1.5, 2.5, ..."
         raise InputError(
-            "prior smoothness",
+            ("prior", "smoothness"),
             f"one of {choices} on a {dim}-D mesh (smoothness + {dim}/2 must be an integer)",
             f"{smoothness!r}",
             "choose the nearest of these",
@@ -371,7 +371,9 @@ class Matrices(Module):
 def assemble(mesh: Mesh, boundary: str) -> Matrices:
     """Assemble the matrices on the host; ``boundary`` as for :func:`matern_prior`."""
     if boundary not in ("neumann", "robin"):
-        raise InputError("prior boundary", '"neumann" or "robin"', f"{boundary!r}", "choose one")
+        raise InputError(
+            ("prior", "boundary"), '"neumann" or "robin"', f"{boundary!r}", "choose one"
+        )
     basis = cell_basis(mesh)
     mass = skfem.asm(mass_form, basis).tocsr()
     stiffness = skfem.asm(stiffness_form, basis).tocsr()
@@ -397,11 +399,11 @@ def assemble(mesh: Mesh, boundary: str) -> Matrices:
 def checked_mean(mesh: Mesh, mean) -> np.ndarray:
     """The prior mean at the nodes, (N,)."""
     expected, remedy = f"one number or {mesh.num_nodes} at the nodes", "give a field of this mesh"
-    mean = as_numbers("prior mean", mean, expected, remedy)
+    mean = as_numbers(("prior", "mean"), mean, expected, remedy)
     if mean.shape not in ((), (mesh.num_nodes,)):
-        raise InputError("prior mean", expected, f"shape {mean.shape}", remedy)
+        raise InputError(("prior", "mean"), expected, f"shape {mean.shape}", remedy)
     if not np.all(np.isfinite(mean)):
-        raise InputError("prior mean", "finite values", "NaN or infinity", "correct it")
+        raise InputError(("prior", "mean"), "finite values", "NaN or infinity", "correct it")
     return np.broadcast_to(mean, (mesh.num_nodes,))
 
 
@@ -411,7 +413,7 @@ def check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
     least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
     if not least <= as_number(correlation_range) <= most:
         raise InputError(
-            "prior range",
+            ("prior", "range"),
             f"a positive number, from {least:.3g} to {most:.3g}, ten times the extent of the mesh",
             f"{name}{correlation_range!r}",
             "give the correlation length in the length unit of the mesh",
@@ -422,7 +424,7 @@ def check_std(std, name: str = "") -> None:
     """Refuse a standard deviation that gives no usable field."""
     if not MIN_STD <= as_number(std) <= MAX_STD:
         raise InputError(
-            "prior std",
+            ("prior", "std"),
             f"a positive number, from {MIN_STD:g} to {MAX_STD:g}",
             f"{name}{std!r}",
             "give the standard deviation of the log-conductivity: 1 for factors of about e",

@@ -57,7 +57,7 @@ def read_mesh(
         factor = factor_between(unit, length_unit)
         if factor is None:
             expected, remedy = "a unit of length", "write mm, cm, m, km or ft, for example"
-            raise InputError(f"{name}, unit", expected, repr(unit), remedy)
+            raise InputError((name, "unit"), expected, repr(unit), remedy)
         arrays["points"] = factor * arrays["points"]
         notes += [f"converted from {unit} to {length_unit}"] if factor != 1.0 else []
     mesh = mesh_from_arrays(**arrays, name=name)

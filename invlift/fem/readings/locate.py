@@ -201,7 +201,7 @@ def _offsets(sensors: Sensors, offsets: Mapping[str, Distribution]) -> tuple[np.
             expected = f"groups of the column group of {sensors.name}"
             found = ", ".join(filter(None, np.unique(groups))) or "no such column"
             remedy = f"name one of these, or write {group} into rows"
-            raise InputError(f"offset, {group}", expected, found, remedy)
+            raise InputError(("offset", group), expected, found, remedy)
     rows = np.flatnonzero(np.isin(groups, list(offsets)))
     names = np.array([_offset(group) for group in groups[rows]])
     return rows, Weights(names[:, None], np.ones((rows.size, 1)))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, errors_at
 from invlift.fem.equations.equation_assembly import Form
 from invlift.fem.equations.experiments import (
     Experiment,
@@ -120,7 +120,7 @@ def assemble_transient(
     for number, each in enumerate(experiments):
         conditions = {**(shared or {}), **each.conditions}
         prefix = _prefix(each, experiments)
-        with told_at(partial(in_experiment, each.name)):
+        with errors_at(partial(in_experiment, each.name)):
             if initial is not None:
                 conditions = begun_at_zero(conditions, initial)
             parts = parts_of(mesh, body.basis, _before(conditions), prefix)
@@ -268,7 +268,7 @@ def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]
     values = np.full(body.mesh.num_cells, np.nan)
     named = storage if isinstance(storage, Mapping) else {"": storage}
     for name, value in named.items():
-        where = f"{STORAGE}, {name}" if name else STORAGE
+        where = (STORAGE, name) if name else STORAGE
         if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
             raise InputError(where, "a positive number", f"{value!r}", "correct the storage")
         values[body.mesh.cells_of(name, where) if name else slice(None)] = value

@@ -28,13 +28,13 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
         raise InputError("initial", "a number", f"{initial!r}"[:80], "give one, or leave it out")
     source, robin = conditions.get("source", 0.0), conditions.get("robin") or {}
     if isinstance(source, Mapping):
-        source = {name: _begun(each, 0.0, f"source, {name}") for name, each in source.items()}
+        source = {name: _begun(each, 0.0, ("source", name)) for name, each in source.items()}
     else:
         source = _begun(source, 0.0, "source")
     return {
         "source": source,
         "robin": {
-            group: (coefficient, _begun(ambient, initial, f"robin, {group}, ambient"))
+            group: (coefficient, _begun(ambient, initial, ("robin", group, "ambient")))
             for group, (coefficient, ambient) in robin.items()
         },
         **{
@@ -45,7 +45,7 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
             for key, before in (("dirichlet", initial), ("neumann", 0.0))
         },
         "point_sources": [
-            (place, _begun(strength, 0.0, f"point_source, {number}, strength"))
+            (place, _begun(strength, 0.0, ("point_source", number, "strength")))
             for number, (place, strength) in enumerate(conditions.get("point_sources") or (), 1)
         ],
     }

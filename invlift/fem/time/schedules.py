@@ -143,7 +143,7 @@ def oscillation(rows: Sequence, mean: float = 0.0, name: str = "periodic") -> Os
     array = _rows(name, rows, 3, expected, "give [[600.0, 0.003, 0.0]], for example")
     bad = np.flatnonzero(array[:, 0] <= 0.0)
     if bad.size:
-        where, found = f"{name}, row {bad[0] + 1}", f"{array[bad[0], 0]:g}"
+        where, found = (name, f"row {bad[0] + 1}"), f"{array[bad[0], 0]:g}"
         raise InputError(where, "a positive period", found, "give it in the unit of the times")
     return Oscillation(*array.T.copy(), float(mean))
 
@@ -156,7 +156,7 @@ def _rows(name: str, given: Sequence, width: int, expected: str, remedy: str) ->
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size:
         found = ", ".join(f"{each:g}" for each in array[bad[0]])
-        raise InputError(f"{name}, row {bad[0] + 1}", "finite numbers", found, "correct it")
+        raise InputError((name, f"row {bad[0] + 1}"), "finite numbers", found, "correct it")
     return array
 
 

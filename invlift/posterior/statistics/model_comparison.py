@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
 
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, errors_at
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K, standard_error
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 
@@ -32,7 +32,7 @@ def compare_runs(runs: Mapping[str, PosteriorStatistics]) -> pd.DataFrame:
     """
     first, loos, readings = next(iter(runs)), {}, {}
     for name, run in runs.items():
-        with told_at(name):
+        with errors_at(name):
             loos[name] = run.fit.leave_one_out()
         values = [np.ravel(values) for _, values in run.fit.arrays.values()]
         readings[name] = np.concatenate(values).astype(float)

@@ -75,11 +75,11 @@ def manifold_problem(
         check_name(name, ("data",))
         given = given if isinstance(given, Unknown) else Unknown(given)
         parts.append((name, as_manifold(f"unknown {name}", given.distribution)))
-        units.append(checked_unit(f"unknown {name}, unit", given.unit))
-        axes.append(checked_axes(f"unknown {name}", given.axes, parts[-1][1].shape))
+        units.append(checked_unit(("unknown", name, "unit"), given.unit))
+        axes.append(checked_axes(("unknown", name), given.axes, parts[-1][1].shape))
     if not parts:
         raise InputError("unknowns", "at least one", "none", "name them with their shapes")
-    check_agreement((f"unknown {name}", own) for (name, _), own in zip(parts, axes, strict=True))
+    check_agreement((("unknown", name), own) for (name, _), own in zip(parts, axes, strict=True))
     problem = ManifoldProblem(
         tuple(parts), tuple(units), tuple(axes), _arrays_of(data),
         logdensity, constraint, derived, metric, start,

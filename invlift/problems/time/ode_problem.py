@@ -139,7 +139,7 @@ def ode_problem(
     try:
         problem = inverse_problem(partial(model, max_step), unknowns, noise, observed, axes=axes)
     except InputError as error:
-        if error.where != NOT_FINITE:
+        if error.path != (NOT_FINITE,):
             raise
         where, remedy = "solution at the prior's medians", "give a shorter max_step, or method = "
         remedy += "'rodas3' if the equations are stiff; see that times are in the slope's unit"
