@@ -170,7 +170,7 @@ def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_arr
     if outside.size:
         at = positions[outside[0]]
         raise InputError(
-            f"electrodes, {outside[0] + 1}",
+            ("electrodes", int(outside[0] + 1)),
             f"a position in the mesh {mesh.name!r}, which spans {extent(mesh)}",
             f"{place(at)}, {found.distances[outside[0]]:.4g} outside",
             "make the mesh of these positions, with the same signs and in the same unit",

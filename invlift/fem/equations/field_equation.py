@@ -87,7 +87,7 @@ def _thickness(mesh: Mesh, given) -> np.ndarray:
     if isinstance(given, Mapping):
         values = np.full(mesh.num_cells, np.nan)
         for name, value in given.items():
-            values[mesh.cells_of(name, f"thickness, {name}")] = value
+            values[mesh.cells_of(name, ("thickness", name))] = value
     else:
         values = np.asarray(given, dtype=float)
         values = np.full(mesh.num_cells, given) if values.ndim == 0 else values

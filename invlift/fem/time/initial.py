@@ -39,7 +39,7 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
         },
         **{
             key: {
-                group: _begun(value, before, f"{key}, {group}")
+                group: _begun(value, before, (key, group))
                 for group, value in (conditions.get(key) or {}).items()
             }
             for key, before in (("dirichlet", initial), ("neumann", 0.0))
