@@ -148,6 +148,8 @@ FAULTS = (
     Fault("fem", "half of a symmetric block of the inverse", "fem/linalg/multifrontal.py",
           "-((lower + jnp.tril(lower, -1).mT) @ front.below)", "-(lower @ front.below)",
           "fem/test_multifrontal.py fem/test_linalg.py"),
+    Fault("fem", "pivots of a block of columns", "fem/linalg/multifrontal.py",
+          "jnp.where(is_pivot.T, ones, pivot_rows)", "pivot_rows", "fem/test_multifrontal.py"),
     Fault("fem", "derivative of the inverse factor", "fem/linalg/multifrontal.py",
           "0.5 * (jnp.tril(scaled) + jnp.tril(scaled, -1))", "0.5 * jnp.tril(scaled)",
           "fem/test_multifrontal.py fem/test_linalg.py"),

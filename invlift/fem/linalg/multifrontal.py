@@ -20,11 +20,14 @@ from invlift.programs.pytrees import Module
 # All indices come from the symbolic analysis.
 _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 
-# Blocks of at most these sizes are factorised directly, larger ones by halves. LAPACK is given no
-# more than so many at once, and these one by one: JAX 0.10 divides a batch among the threads of its
-# pool, where the factorisations of two programs can wait for each other for good.
+# Blocks of at most these sizes are factorised directly. LAPACK is given no more than so many at
+# once, and these one by one: JAX 0.10 divides a batch among the threads of its pool, where the
+# factorisations of two programs can wait for each other for good.
 _LAPACK_BATCH, _LAPACK_SIZE = 2, 64
 _LOOP_SIZE = 12
+# Larger ones are factorised by halves, up to so many such blocks. Each half is compiled by itself:
+# above, a loop over blocks of columns takes half the time to compile and a tenth more to run.
+_MOST_HALVED = 5
 
 
 class Front(Module):
@@ -314,10 +317,11 @@ def _inverse_cholesky(matrix):
     L21 = A21 W1^T and W2 of A22 - L21 L21^T, W = [[W1, 0], [-W2 L21 W1, W2]].
     """
     b, c, _ = matrix.shape
-    if b <= _LAPACK_BATCH and c <= _LAPACK_SIZE:
-        return jnp.stack([_by_lapack(single) for single in matrix])
-    if b > _LAPACK_BATCH and c <= _LOOP_SIZE:
-        return _by_columns(matrix)
+    size = _LAPACK_SIZE if b <= _LAPACK_BATCH else _LOOP_SIZE
+    if c > _MOST_HALVED * size:
+        return _by_blocks(matrix, -(-c // -(-c // size)))
+    if c <= size:
+        return _directly(matrix)
     half = -(-c // 2)
     first = _inverse_cholesky(matrix[:, :half, :half])
     l21 = matrix[:, half:, :half] @ first.mT
@@ -325,6 +329,13 @@ def _inverse_cholesky(matrix):
     top = jnp.concatenate([first, jnp.zeros_like(l21.mT)], axis=2)
     bottom = jnp.concatenate([-(second @ (l21 @ first)), second], axis=2)
     return jnp.concatenate([top, bottom], axis=1)
+
+
+def _directly(matrix):
+    """`_inverse_cholesky` of few or small matrices (b, c, c)."""
+    if len(matrix) <= _LAPACK_BATCH:
+        return jnp.stack([_by_lapack(single) for single in matrix])
+    return _by_columns(matrix)
 
 
 def _by_lapack(matrix):
@@ -360,6 +371,32 @@ def _by_columns(matrix):
     # The batch comes last: the processor works on several matrices at a time.
     rows = lax.fori_loop(0, number.size, eliminate, jnp.moveaxis(matrix, 0, -1))
     return jnp.tril(jnp.moveaxis(rows, -1, 0))
+
+
+def _by_blocks(matrix, size):
+    """`_inverse_cholesky` of a batch (b, c, c) as `_by_columns`, by blocks of ``size`` columns."""
+    b, c, _ = matrix.shape
+    padded = -(-c // size) * size
+    identity = jnp.eye(padded, dtype=matrix.dtype)
+    matrix = jnp.broadcast_to(identity, (b, padded, padded)).at[:, :c, :c].set(matrix)
+    ones = jnp.tile(identity[:size, :size], (1, padded // size))
+    number = jnp.arange(padded)[:, None]
+
+    def eliminate(k, rows):
+        start = k * size
+        is_below = number >= start + size
+        is_pivot = (number >= start) & ~is_below
+        columns = lax.dynamic_slice_in_dim(rows, start, size, axis=2)
+        pivot_rows = lax.dynamic_slice_in_dim(rows, start, size, axis=1)
+        half = _directly(lax.dynamic_slice_in_dim(columns, start, size, axis=1))
+        multipliers = jnp.where(is_below, columns, 0.0) @ half.mT
+        pivot_rows = half @ jnp.where(is_pivot.T, ones, pivot_rows)
+        pivot_rows = jnp.where(is_below.T, multipliers.mT, pivot_rows)
+        rows = jnp.where(is_pivot.T & is_below, 0.0, rows) - multipliers @ pivot_rows
+        return lax.dynamic_update_slice_in_dim(rows, pivot_rows, start, axis=1)
+
+    rows = lax.fori_loop(0, padded // size, eliminate, matrix)
+    return jnp.tril(rows)[:, :c, :c]
 
 
 @_inverse_cholesky.defjvp

@@ -16,6 +16,8 @@ from invlift.programs.pytrees import Module, static
 
 # Rough time model in nanoseconds for one CPU core; it only steers the choice of levels and shapes.
 _BATCH_OVERHEAD = 100_000.0
+# A batch must save at least this share of all time: each is compiled wherever there is a solve.
+_BATCH_SHARE = 0.05
 _FRONT_OVERHEAD = 300.0
 _PER_MULTIPLY_ADD = 0.03
 _PER_PANEL_ENTRY = 10.0
@@ -187,11 +189,14 @@ def _row_pairs(node, edges):
     return pairs[::-1]
 
 
-def _model_time(num_fronts, num_columns, num_rows):
-    """Return the modelled nanoseconds for a batch of fronts of one padded shape."""
+def _model_time(num_fronts, num_columns, num_rows, overhead):
+    """Return the modelled nanoseconds for a batch of fronts of one padded shape.
+
+    `overhead` is what a batch costs however few fronts it has.
+    """
     c, r = num_columns, num_rows
     multiply_adds = c * c * c + 2 * c * c * r + c * r * r
-    return _BATCH_OVERHEAD + num_fronts * (
+    return overhead + num_fronts * (
         _FRONT_OVERHEAD
         + _PER_MULTIPLY_ADD * multiply_adds
         + _PER_PANEL_ENTRY * c * (c + r)
@@ -199,7 +204,7 @@ def _model_time(num_fronts, num_columns, num_rows):
     )
 
 
-def _choose_shapes(columns, rows):
+def _choose_shapes(columns, rows, overhead):
     """Split fronts of the given sizes into one or two batches of padded shapes.
 
     Returns
@@ -209,7 +214,7 @@ def _choose_shapes(columns, rows):
     list of np.ndarray
         The fronts of each batch, ascending.
     """
-    whole = _model_time(columns.size, columns.max(), rows.max())
+    whole = _model_time(columns.size, columns.max(), rows.max(), overhead)
     best = whole, [np.arange(columns.size)]
     if columns.size == 1:
         return best
@@ -218,21 +223,23 @@ def _choose_shapes(columns, rows):
     small_c, small_r = np.maximum.accumulate(c), np.maximum.accumulate(r)
     large_c, large_r = (np.maximum.accumulate(size[::-1])[::-1] for size in (c, r))
     num = np.arange(1, c.size)
-    time = _model_time(num, small_c[:-1], small_r[:-1])
-    time = time + _model_time(c.size - num, large_c[1:], large_r[1:])
+    time = _model_time(num, small_c[:-1], small_r[:-1], overhead)
+    time = time + _model_time(c.size - num, large_c[1:], large_r[1:], overhead)
     cut = int(np.argmin(time))
     if time[cut] < whole:
         best = float(time[cut]), [np.sort(order[: cut + 1]), np.sort(order[cut + 1 :])]
     return best
 
 
-def _choose_levels(node, row_counts):
+def _choose_levels(node, row_counts, overhead):
     """Merge the depths of the tree into levels of least modelled time.
 
     Returns
     -------
     list of (int, int)
         First and last depth of each level, the deepest level first.
+    float
+        Modelled time.
     """
     depth = _depth(node)
     num_depths = len(row_counts)
@@ -245,7 +252,7 @@ def _choose_levels(node, row_counts):
             fronts, counts = np.unique(node[inside] >> (depth[inside] - top), return_counts=True)
             time = 0.0
             if fronts.size:
-                time = _choose_shapes(counts, row_counts[top][fronts - (1 << top)])[0]
+                time = _choose_shapes(counts, row_counts[top][fronts - (1 << top)], overhead)[0]
             times.append(time + best_time[last + 1])
         best_last[top] = top + int(np.argmin(times))
         best_time[top] = min(times)
@@ -254,7 +261,7 @@ def _choose_levels(node, row_counts):
     while top < num_depths:
         levels.append((top, int(best_last[top])))
         top = levels[-1][1] + 1
-    return levels[::-1]
+    return levels[::-1], float(best_time[0])
 
 
 class _Layout:
@@ -288,7 +295,12 @@ class _Layout:
         ]
         level, name = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         tops = []
-        for top, last in _choose_levels(node, row_counts):
+        overhead = _BATCH_OVERHEAD
+        levels, time = _choose_levels(node, row_counts, overhead)
+        if _BATCH_SHARE * time > overhead:
+            overhead = _BATCH_SHARE * time
+            levels, _ = _choose_levels(node, row_counts, overhead)
+        for top, last in levels:
             inside = (depth >= top) & (depth <= last)
             if inside.any():
                 level[inside] = len(tops)
@@ -318,7 +330,7 @@ class _Layout:
             row_number = _number_within(counts)
             number, first_place = np.empty((2, names.size), dtype=np.int64)
             batches = []
-            for members in _choose_shapes(column_counts, counts)[1]:
+            for members in _choose_shapes(column_counts, counts, overhead)[1]:
                 b, c, r = members.size, column_counts[members].max(), counts[members].max()
                 slot = np.full(names.size, -1)
                 slot[members] = np.arange(b)
