@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.turns import Turns
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
@@ -220,6 +221,7 @@ class _Task:
     seed: int
     starts: str
     entries: dict[str, dict[str, int]]
+    turns: Turns = field(default_factory=Turns)
 
     def identity(self) -> dict[str, Any]:
         """All that decides the ranks, but for the number of simulations, as JSON keeps it."""
@@ -281,7 +283,8 @@ class _Task:
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
         plan, starts = Plan(self.kernel, self.num_warmup, num_draws), STARTS[self.starts]
         starts, recorder = starts(self.kernel, target, seed, 1), self._recorder(target)
-        return run_chains(recorder, plan, starts, seed, next_goal=next_goal).chains[0]
+        run = run_chains(recorder, plan, starts, seed, next_goal=next_goal, turns=self.turns)
+        return run.chains[0]
 
     def _judged(self, result: Chain) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""

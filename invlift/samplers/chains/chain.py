@@ -9,7 +9,7 @@ was interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
@@ -29,6 +29,7 @@ from invlift.samplers.chains.programs import (
     state_shapes,
 )
 from invlift.samplers.chains.state import Block, Position
+from invlift.samplers.chains.turns import at_once
 
 
 class Progress(NamedTuple):
@@ -69,6 +70,7 @@ def run_blocks(
     position: Position,
     num_draws: int | None = None,
     call_seconds: float = 0.0,
+    turns: Callable = at_once,
 ) -> Iterator[Block]:
     """Run a chain on from a position, block by block.
 
@@ -86,6 +88,8 @@ def run_blocks(
         About how long a call of the program may take.  As many blocks of a small model as it lasts
         for are yielded as one; a single one during warm-up, where the time of an iteration changes,
         and where moments are kept, whose bits depend on how many draws are merged at a time.
+    turns : callable
+        Calls the program when it may run: :class:`~invlift.samplers.chains.turns.Turns`.
 
     Yields
     ------
@@ -102,7 +106,7 @@ def run_blocks(
         left = (plan.num_warmup if is_warmup else total) - position.iteration
         num = min(num_blocks * BLOCK, program.num_rows, left)
         began = time.perf_counter()
-        values, carried, adapted, kept, accumulated, stats = program.run(position, num)
+        values, carried, adapted, kept, accumulated, stats = turns(program.run, position, num)
         seconds = time.perf_counter() - began
         is_single = is_warmup or plan.fields or accumulated
         num_blocks = 1 if is_single else max(1, int(call_seconds * num / BLOCK / seconds))

@@ -15,6 +15,7 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore
 from invlift.samplers.chains.state import Block, ChainState, Increment, gather
+from invlift.samplers.chains.turns import Turns, at_once
 from invlift.samplers.chains.workers import Processes, Segment, Starts, Threads, Work, Workers
 
 #: Least time between two saves of a chain, s: the first, and the longest that twice the one before
@@ -38,6 +39,7 @@ def run_chains(
     max_seconds: float | None = None,
     next_goal: Callable[[Sequence[Chain]], int | None] | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    turns: Callable | None = None,
 ) -> Run:
     """Run one chain from each start.
 
@@ -63,6 +65,8 @@ def run_chains(
         None if that was all.  Without it the draws of the plan are all.
     on_progress : callable
         Called after every block.
+    turns : Turns, optional
+        That of other runs of this problem that are in threads beside this one.
 
     Returns
     -------
@@ -79,10 +83,14 @@ def run_chains(
     if executor is None:
         size = min(starts.shape[0], num_cores())
         executor = owned = ThreadPoolExecutor(size, thread_name_prefix="chain")
-    kind = Threads if isinstance(executor, ThreadPoolExecutor) else Processes
+    if isinstance(executor, ThreadPoolExecutor):
+        turns = turns or (Turns() if starts.shape[0] > 1 else at_once)
+        workers = Threads(work, executor, turns)
+    else:
+        workers = Processes(work, executor)
     scheduler = _Scheduler(
         plan,
-        kind(work, executor),
+        workers,
         [store.load(chain, plan) if store else None for chain in range(starts.shape[0])],
         store,
         next_goal,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple, Protocol
@@ -28,6 +28,7 @@ from invlift.samplers.chains.chain import run_blocks
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import chain_key, check_reproduced, check_start, compile_chain
 from invlift.samplers.chains.state import Block, Position, start_position
+from invlift.samplers.chains.turns import Turns, at_once
 from invlift.targets import Target
 
 #: Time after which a segment ends, to within a block, in this process and elsewhere, s.
@@ -129,12 +130,13 @@ class Threads:
     ----------
     work : Work
     executor : ThreadPoolExecutor
+    turns : Turns
     """
 
     patience = 3.0
 
-    def __init__(self, work: Work, executor: ThreadPoolExecutor) -> None:
-        self._work, self._executor = work, executor
+    def __init__(self, work: Work, executor: ThreadPoolExecutor, turns: Turns) -> None:
+        self._work, self._executor, self._turns = work, executor, turns
         self._is_stopped = threading.Event()
         # Beside the search for starts, which compiles and computes as well.
         self._compiling = _Compiling(work.target, work.plan, work.starts.shape[1])
@@ -147,7 +149,7 @@ class Threads:
     def submit(self, segment: Segment) -> Future[list[Block]]:
         """See `Workers`."""
         return self._executor.submit(
-            run_segment, self._work, segment, LOCAL_SECONDS, self._is_stopped
+            run_segment, self._work, segment, LOCAL_SECONDS, self._is_stopped, self._turns
         )
 
     def stop(self) -> None:
@@ -225,7 +227,11 @@ class Processes:
 
 
 def run_segment(
-    work: Work, segment: Segment, seconds: float, is_stopped: threading.Event | None = None
+    work: Work,
+    segment: Segment,
+    seconds: float,
+    is_stopped: threading.Event | None = None,
+    turns: Callable = at_once,
 ) -> list[Block]:
     """Run a segment, of one block at least unless the chain is at its end."""
     began = time.monotonic()
@@ -236,7 +242,7 @@ def run_segment(
     compile_chain(target, plan, position.values.size)  # or wait for it
     rng_key = chain_key(work.seed, segment.chain)
     blocks = []
-    for block in run_blocks(target, plan, rng_key, position, num_draws, CALL_SECONDS):
+    for block in run_blocks(target, plan, rng_key, position, num_draws, CALL_SECONDS, turns):
         blocks.append(block)
         if time.monotonic() - began > seconds or (is_stopped and is_stopped.is_set()):
             break
