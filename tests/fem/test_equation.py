@@ -253,6 +253,15 @@ def test_loads_and_readings_of_several_experiments_are_those_of_each():
         np.testing.assert_allclose(found, np.concatenate(expected), rtol=1e-12, atol=1e-14)
 
 
+def test_many_readings_take_no_table_of_all_nodes():
+    """What a model keeps grows with what each reading is made of."""
+    mesh, num = box_mesh(2, 8), 400
+    sensors = locate(mesh, sensors_from_arrays(interior_points(2, num), np.zeros(num)))
+    model = assemble_poisson(mesh, sensors, source=1.0, dirichlet={"left": 0.0})
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(model)]
+    assert max(sizes) <= 9 * max(num, len(mesh.cells))
+
+
 def test_a_further_degree_of_freedom():
     """An electrode's potential U, on the top through a contact: what flows in must flow out."""
     grid = skfem.MeshQuad.init_tensor(np.linspace(0, 1, 4), np.linspace(0, 1, 6))

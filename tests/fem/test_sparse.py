@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from invlift.fem.linalg.sparse import BLOCK, pattern
+from invlift.fem.linalg import sparse
+from invlift.fem.linalg.sparse import BLOCK, pattern, sparse_matrix
 
 SHAPES = {
     "even rows": (40, 30, 300, 0),
@@ -51,6 +53,17 @@ def test_products_equal_the_dense_ones(matrix):
     np.testing.assert_allclose(product, dense @ right, atol=1e-13)
     np.testing.assert_allclose(transposed, dense.T @ left, atol=1e-13)
     np.testing.assert_allclose(sampled, (left @ right.T)[found.rows, found.cols], atol=1e-13)
+
+
+def test_a_matrix_in_products_is_that_array(matrix):
+    *_, expected = matrix
+    found, right = sparse_matrix(csr_array(expected)), columns(expected.shape[1], 1)
+    left = columns(expected.shape[0], 2)
+    assert found.shape == expected.shape
+    assert found.T.shape == expected.shape[::-1]
+    parts = jax.jit(lambda found: (found @ right, found.T @ left, sparse.dense(found)))(found)
+    for part, own in zip(parts, (expected @ right, expected.T @ left, expected), strict=True):
+        np.testing.assert_allclose(part, own, atol=1e-13)
 
 
 @pytest.mark.parametrize("num_rows", [1000, 1024, 500])

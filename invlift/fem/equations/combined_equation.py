@@ -35,7 +35,8 @@ def _on_unknowns(equation: ForwardModel, matrix: jax.Array) -> jax.Array:
     """What the unknowns of each load weigh in combinations (k, d) of readings: (n, L, k)."""
     shares = jnp.zeros((equation.observation.shape[1], equation.num_loads, len(matrix)))
     shares = shares.at[equation.columns, equation.loads].add(matrix.T)
-    return jnp.einsum("nr,rlk->nlk", equation.observation, shares)
+    on_unknowns = equation.observation @ shares.reshape(len(shares), -1)
+    return on_unknowns.reshape(-1, equation.num_loads, len(matrix))
 
 
 class CombinedEquation(AroundModel):

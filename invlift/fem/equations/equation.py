@@ -90,7 +90,8 @@ class LinearEquation(EquationSystem):
         matrices, factor = self._factorise(coefficients)
         observation, num_loads = self._observation(matrices), self.num_loads
         rhs, held, at_held = self._given(coefficients)
-        solved = self._apply_inverse(factor, matrices, jnp.concatenate([rhs, observation], 1))
+        columns = jnp.concatenate([rhs, sparse.dense(observation)], axis=1)
+        solved = self._apply_inverse(factor, matrices, columns)
         solutions, adjoint = self._extend(solved[:, :num_loads], held), solved[:, num_loads:]
         by_load, reactions = self._adjoint_by_load(adjoint), self._reactions_by_load()
         by_inputs, reactions_by_inputs = self._by_inputs(matrices)
@@ -102,10 +103,10 @@ class LinearEquation(EquationSystem):
         )
         jacobian = self._by_reading(rows.swapaxes(1, 2))
         if self.inputs.coefficients.size:
-            columns = jnp.einsum("lnm,knl->lmk", by_load, by_inputs)
-            columns = columns + jnp.einsum("plm,kpl->lmk", reactions, reactions_by_inputs)
+            by_own = jnp.einsum("lnm,knl->lmk", by_load, by_inputs)
+            by_own = by_own + jnp.einsum("plm,kpl->lmk", reactions, reactions_by_inputs)
             jacobian = jacobian.at[:, self.inputs.coefficients].add(
-                self._by_reading(columns) + self.inputs.offsets[1:].T
+                self._by_reading(by_own) + self.inputs.offsets[1:].T
             )
         of_readings, of_coefficients, weights = self.own
         jacobian = jacobian.at[of_readings, of_coefficients].add(weights)

@@ -220,7 +220,7 @@ def linear_equation(
             reactions=jax.device_put(np.stack([tested @ each for each in pulled])),
             offsets=jax.device_put(offsets),
         ),
-        observation=jax.device_put(different),
+        observation=sparse.sparse_matrix(different),
         of_reactions=jax.device_put(of_reactions),
         own=own,
         loads=sparse.as_index(loads_of),
@@ -398,7 +398,7 @@ def _observation(
     pulled: csr_array,
     num_coefficients: int,
 ):
-    """Different readings as columns, (n, r) and (p, r), and of each reading what it is.
+    """Different readings as columns, sparse (n, r) and (p, r), and of each reading what it is.
 
     Offsets (k, d), load and column (d,), and its weights of coefficients.  Reactions have what no
     coefficient changes of A, (p, num_dofs), from u.
@@ -424,22 +424,18 @@ def _observation(
     different, columns = _different(hstack([rows[:, free], of_reactions], format="csr"))
     own = of_coefficients.tocoo()
     own = sparse.as_index(own.row), sparse.as_index(own.col), jax.device_put(own.data.astype(float))
-    different = different.T
-    of_reactions, different = different[free.size :], different[: free.size]
+    of_reactions, different = different[:, free.size :].toarray().T, different[:, : free.size].T
     return different, of_reactions, np.concatenate(offsets).T, loads, columns, own
 
 
-def _different(rows: csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that differ, (r, n), and which of these each is, (d,).
-
-    Dense are those alone that are not repeated: there may be many more rows.
-    """
+def _different(rows: csr_array) -> tuple[csr_array, np.ndarray]:
+    """The rows that differ, (r, n), and which of these each is, (d,)."""
     rows.sum_duplicates()
+    rows.eliminate_zeros()
     numbers: dict[bytes, int] = {}
     of_rows = [
         numbers.setdefault(rows.indices[k:n].tobytes() + rows.data[k:n].tobytes(), len(numbers))
         for k, n in pairwise(rows.indptr)
     ]
-    _, first, same = np.unique(of_rows, return_index=True, return_inverse=True)
-    different, columns = np.unique(rows[first].toarray(), axis=0, return_inverse=True)
-    return different, columns.ravel()[same]
+    _, first, columns = np.unique(of_rows, return_index=True, return_inverse=True)
+    return rows[first], columns

@@ -30,7 +30,7 @@ class Solved(NamedTuple):
         u for each load.
     byproducts : dict of str to (num_nodes,)
         u of each load at the nodes of the mesh, by the names of `LinearEquation.solutions`.
-    observation : (n, r)
+    observation : (n, r) array or sparse.SparseMatrix
         The different readings on the unknowns, as columns.
     adjoint : (n, r) or None
         A^-1 times these, if the Jacobian was computed.
@@ -43,7 +43,7 @@ class Solved(NamedTuple):
     factor: linalg.Factor
     solutions: jax.Array
     byproducts: dict[str, jax.Array]
-    observation: jax.Array
+    observation: jax.Array | sparse.SparseMatrix
     adjoint: jax.Array | None = None
     jacobian: jax.Array | None = None
     by_inputs: jax.Array | None = None
@@ -72,7 +72,7 @@ class EquationSystem(ForwardModel):
         Symbolic factorisation of A.
     inputs : Inputs
         Loads and held values.
-    observation : (n, r)
+    observation : (n, r) array or sparse.SparseMatrix
         The different readings of u on the unknowns, as columns.
     of_reactions : (p, r)
         Likewise of the reactions.
@@ -99,7 +99,7 @@ class EquationSystem(ForwardModel):
     known: jax.Array
     structure: linalg.SymbolicAnalysis
     inputs: Inputs
-    observation: jax.Array
+    observation: jax.Array | sparse.SparseMatrix
     of_reactions: jax.Array
     own: tuple[jax.Array, jax.Array, jax.Array]
     loads: jax.Array
@@ -182,11 +182,13 @@ class EquationSystem(ForwardModel):
 
     def _observation(self, matrices):
         """The different readings on the unknowns, (n, r), those of reactions included."""
+        if not self.of_reactions.shape[0]:
+            return self.observation
         tested = 0.0
         for term, each in zip(self.terms, matrices, strict=True):
             forces = jnp.einsum("ije,pje->ipe", each, term.tests)
             tested = tested + self._sum_of_forces(term, forces)
-        return self.observation + tested @ self.of_reactions
+        return sparse.dense(self.observation) + tested @ self.of_reactions
 
     def _by_inputs(self, matrices):
         """Derivatives of the given, (K, n, L), and of reactions where the unknowns stay, (K, p, L).

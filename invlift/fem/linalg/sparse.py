@@ -157,6 +157,51 @@ class Pattern(Module):
         return self.by_row.sampled_product(left, right)
 
 
+class SparseMatrix(Module):
+    """A sparse matrix in products, as an array is.
+
+    Attributes
+    ----------
+    pattern : Pattern
+    values : (num_entries,)
+    """
+
+    pattern: Pattern
+    values: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.pattern.by_row.sources.shape[1], self.pattern.by_col.sources.shape[1]
+
+    @property
+    def T(self) -> SparseMatrix:
+        """Transposed."""
+        own = self.pattern
+        return SparseMatrix(Pattern(own.cols, own.rows, own.by_col, own.by_row), self.values)
+
+    def __matmul__(self, columns: jax.Array) -> jax.Array:
+        """Times columns, (num_cols, k) to (num_rows, k)."""
+        return self.pattern.product(self.values, columns)
+
+
+def dense(matrix: jax.Array | SparseMatrix) -> jax.Array:
+    """A matrix as an array."""
+    if not isinstance(matrix, SparseMatrix):
+        return matrix
+    places = matrix.pattern.rows, matrix.pattern.cols
+    return jnp.zeros(matrix.shape).at[places].set(matrix.values)
+
+
+def sparse_matrix(matrix) -> SparseMatrix:
+    """The same on the device, of a SciPy sparse array."""
+    matrix = matrix.tocoo()
+    found, entries = pattern(matrix.row, matrix.col, *matrix.shape)
+    values = np.zeros(found.rows.size)
+    np.add.at(values, entries, matrix.data)
+    return SparseMatrix(found, jax.device_put(values))
+
+
 def pattern(rows, cols, num_rows: int, num_cols: int) -> tuple[Pattern, np.ndarray]:
     """Pattern of a matrix given by contributions (on the host).
 
