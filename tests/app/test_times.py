@@ -10,7 +10,9 @@ from command_line import assert_one_line, call
 from problem_files import build, write_problem
 
 import invlift
+from invlift.app.checks.mesh_error import check_mesh_error, finer_model
 from invlift.app.checks.times import check_times
+from invlift.problems.starts.search import Fit
 
 TIMES = [0.02, 0.1, 0.4]
 PLACES = {"a": (0.3, 0.4), "b": (0.6, 0.7)}
@@ -75,6 +77,42 @@ def test_a_storage_that_is_a_field_has_a_prior_of_its_own(tmp_path):
     phi = number.prior.transform(white[: number.prior.num_white])
     found = problem.model(problem.prior.transform(white))
     np.testing.assert_allclose(found, number.model(phi), rtol=1e-9)
+
+
+@pytest.mark.parametrize("storage", [2.0, {"field": FIELD}])
+def test_the_equation_in_time_is_solved_on_a_refined_mesh(tmp_path, storage):
+    """Readings approach those of a fine mesh at second order, and fields stay on the given one."""
+    around = SENSORS.replace("b,0.6,0.7", "b,0.9,0.9")
+    problems = [
+        build(write(tmp_path, {"pde.storage": storage, "mesh.refine_solution": times}, around))
+        for times in range(4)
+    ]
+    white = np.random.default_rng(0).standard_normal(problems[0].prior.num_white)
+    at = problems[0].prior.transform(white)
+    found = [np.asarray(each.model(at)) for each in problems]
+    errors = [np.abs(each - found[3]).max() for each in found[:3]]
+    assert errors[1] < 0.5 * errors[0]
+    assert errors[2] < 0.15 * errors[0]
+    for times, each in enumerate(problems):
+        again = problems[0].model.on_mesh.refined(times) if times else problems[0].model
+        np.testing.assert_allclose(again(at), found[times], rtol=1e-12)
+        (told,) = check_times(each)
+        assert "steady equations" in told.detail
+    model = problems[1].model
+    (_, jacobian), expansion = model.linearise(at)
+    direction = np.random.default_rng(1).standard_normal(at.size)
+    step = 1e-5 * direction
+    slope = (np.asarray(model(at + step)) - np.asarray(model(at - step))) / 2e-5
+    np.testing.assert_allclose(jacobian @ direction, slope, rtol=1e-5, atol=1e-8)
+    assert expansion.byproducts["solution"].shape == (16,)
+
+
+def test_the_error_of_the_mesh_is_told_of_a_field_in_time(tmp_path):
+    problem = build(write(tmp_path))
+    fit = Fit(None, None, None, np.full(6, 1e-4), np.zeros(problem.prior.num_white))
+    (told,) = check_mesh_error(problem, finer_model(problem), fit)
+    assert told.level == "note"
+    assert "refine_solution" in told.detail
 
 
 def test_check_tells_of_times_and_repeated_rows(tmp_path):
@@ -151,7 +189,6 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
          SENSORS, ["point_source.1.strength", "no before beside periodic"]),
         ({"pde.point_source": [WELL | {"strength": {"steps": [[0, 1]], "mean": 1}}]}, SENSORS,
          ["point_source.1.strength", "no mean beside steps"]),
-        ({"mesh.refine_solution": 1}, SENSORS, ["[mesh] refine_solution", "0, as the field"]),
         ({"pde.point_source": [WELL | {"strength": 1.0}]}, SENSORS,
          ["[pde] storage", "a number that changes in time"]),
     ],

@@ -7,12 +7,15 @@ import numpy as np
 from invlift.app.checks.findings import Finding
 from invlift.fem.time.equations import SteadyAndShifted
 from invlift.fem.time.shifts import TOLERANCE
+from invlift.models.base import AroundModel
 from invlift.problems.problem import InverseProblem
 
 
 def check_times(problem: InverseProblem) -> list[Finding]:
     """How many times, before and after the first change, and how well responses are met."""
     model = getattr(problem.model, "model", None)
+    while isinstance(model, AroundModel):  # of a refined mesh, or a correction
+        model = model.model
     if not isinstance(model, SteadyAndShifted):
         return []
     times, num_steady = problem.sensors.times, model.steady.loads.size

@@ -149,7 +149,7 @@ def electrode_model(
     def again(refinement: Refinement) -> LinearEquation:
         return electrode_model(refinement.mesh, electrodes, currents, voltages, **options)
 
-    return refinable(equation, mesh, location, again, refine_solution)
+    return refinable(equation, mesh, {0: location}, again, refine_solution)
 
 
 def as_injections(

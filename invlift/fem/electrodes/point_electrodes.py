@@ -128,7 +128,7 @@ def point_electrode_model(
         return point_electrode_model(refinement.mesh, positions, currents, voltages, **options)
 
     def told(model: LinearEquation | WaveNumbers) -> LinearEquation | WaveNumbers | OnFinerMesh:
-        return refinable(model, mesh, location, again, refine_solution)
+        return refinable(model, mesh, {0: location}, again, refine_solution)
 
     inside, outside = element_of(basis), element_of(sides)
     away = outside.place - np.mean(positions, axis=0)[:, None, None]

@@ -217,7 +217,7 @@ def assemble_experiments(
             equations=tuple(equations), places=tuple(places), solutions=solutions, on_mesh=of_all
         )
     again = partial(_on_refinement, experiments, shared or {}, location=location, **of_body)
-    return refinable(model, mesh, location, again, refine_solution)
+    return refinable(model, mesh, {0: location}, again, refine_solution)
 
 
 def _on_refinement(experiments, shared, refinement: Refinement, **options):

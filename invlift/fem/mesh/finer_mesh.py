@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -148,7 +148,7 @@ class OnFinerMesh(AroundModel):
 def refinable(
     model: ForwardModel,
     mesh: Mesh,
-    location: str,
+    fields: Mapping[int, str],
     assemble: Callable[[Refinement], ForwardModel],
     times: int = 0,
 ) -> ForwardModel:
@@ -157,10 +157,10 @@ def refinable(
     Parameters
     ----------
     model : ForwardModel
-        Assembled on the mesh, its field first among its coefficients.
+        Assembled on the mesh.
     mesh : Mesh
-    location : {"nodes", "cells"}
-        Where the field is.
+    fields : mapping of int to {"nodes", "cells"}
+        Where each field among its coefficients is, by the first of them, in their order.
     assemble : callable
         A refinement of the mesh to the model on that.
     times : int
@@ -176,23 +176,27 @@ def refinable(
         raise InputError(
             "refine_solution", expected, f"{times!r}", "say how often edges are halved"
         )
-    again = partial(_on_finer_mesh, model, mesh, location, assemble)
+    again = partial(_on_finer_mesh, model, mesh, fields, assemble)
     return again(times) if times else replace(model, on_mesh=model.on_mesh._replace(refined=again))
 
 
-def _on_finer_mesh(model, mesh, location, assemble, times: int = 1) -> OnFinerMesh:
+def _on_finer_mesh(model, mesh, fields, assemble, times: int = 1) -> OnFinerMesh:
     refinement = refined(mesh, times)
     finer = assemble(refinement)
-    of_field = refinement.of_field(location)
-    num_further = finer.num_coefficients - of_field.shape[0]
-    matrix = csr_array(block_diag([of_field, eye_array(num_further)])).tocoo()
+    parts, end = [], 0
+    for first, location in fields.items():
+        of_field = refinement.of_field(location)
+        parts += [eye_array(first - end), of_field]
+        end = first + of_field.shape[1]
+    parts.append(eye_array(finer.num_coefficients - sum(each.shape[0] for each in parts)))
+    matrix = csr_array(block_diag(parts)).tocoo()
     pattern, entries = sparse.pattern(matrix.row, matrix.col, *matrix.shape)
     weights = np.zeros(matrix.nnz)
     weights[entries] = matrix.data
     flux = finer.on_mesh.boundary_flux
     known = model.on_mesh._replace(
-        boundary_flux=None if flux is None else partial(_boundary_flux, flux, of_field),
-        refined=lambda more=1: _on_finer_mesh(model, mesh, location, assemble, times + more),
+        boundary_flux=None if flux is None else partial(_boundary_flux, flux, matrix.tocsr()),
+        refined=lambda more=1: _on_finer_mesh(model, mesh, fields, assemble, times + more),
         num_refined=times,
     )
     return OnFinerMesh(
@@ -204,15 +208,13 @@ def _on_finer_mesh(model, mesh, location, assemble, times: int = 1) -> OnFinerMe
     )
 
 
-def _boundary_flux(flux: Callable, of_field: csr_array, *group: str) -> tuple[Any, Callable]:
+def _boundary_flux(flux: Callable, matrix: csr_array, *group: str) -> tuple[Any, Callable]:
     """As on the refined mesh, of draws on the given one."""
     further, solution, flux_of = flux(*group)
-    size = of_field.shape[1]
 
     def of_draws(draws, solutions=None):
         del solutions  # which are known at the given nodes alone
-        draws = np.asarray(draws)
-        return flux_of(np.hstack([(of_field @ draws[:, :size].T).T, draws[:, size:]]))
+        return flux_of((matrix @ np.asarray(draws).T).T)
 
     return further, solution, of_draws
 

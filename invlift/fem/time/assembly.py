@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from invlift.errors import InputError, errors_at
+from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form
 from invlift.fem.equations.experiments import (
     Experiment,
@@ -27,8 +28,11 @@ from invlift.fem.equations.field_equation import (
 )
 from invlift.fem.equations.forms import reaction
 from invlift.fem.equations.forms import storage as storage_of
+from invlift.fem.equations.on_refinement import conditions_on, field_on, observation_on
 from invlift.fem.equations.unknown_conditions import Parts, parts_of
+from invlift.fem.mesh.finer_mesh import refinable
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FLUXES, SOLUTION
 from invlift.fem.readings.locate import Observation
 from invlift.fem.readings.sensors import concatenated
@@ -45,6 +49,34 @@ from invlift.unknowns.priors.base import Prior
 
 #: What a storage that is unknown is called among the draws, a number and the logarithm of a field.
 STORAGE, LOG_STORAGE = "storage", "log_storage"
+
+
+class _FinerField(NamedTuple):
+    """What is known on a refined mesh of a storage that is a field: where it is, and its size."""
+
+    location: str
+    shape: tuple[int]
+
+
+class _Equations(NamedTuple):
+    """Those of the steady state and of what one unit of each change adds.
+
+    Attributes
+    ----------
+    steady, changing : LinearEquation
+    of_changes : list
+        Number of the experiment and schedule of each change.
+    unknowns : dict
+        Of the coefficients behind those of the field.
+    fields : dict of int to str
+        Where each field of coefficients is, "nodes" or "cells", by its first coefficient.
+    """
+
+    steady: LinearEquation
+    changing: LinearEquation
+    of_changes: list[tuple[int, Schedule]]
+    unknowns: dict[str, Distribution | Prior]
+    fields: dict[int, str]
 
 
 class _Change(NamedTuple):
@@ -91,9 +123,7 @@ def assemble_transient(
         before the first change.
     solution_times : sequence of float
         Times at which the field is kept beside that of the last reading, also later ones.
-    refine_solution : int
-        0: another number is refused so far.
-    shared, location, **of_body
+    shared, location, refine_solution, **of_body
         As of :func:`~invlift.fem.equations.experiments.assemble_experiments`.
 
     Returns
@@ -109,16 +139,95 @@ def assemble_transient(
         different groups or exchange with different coefficients.
     """
     require_float64(points=mesh.points)
-    if refine_solution != 0:
-        expected, remedy = "0, as the field changes in time", "refine the mesh itself"
-        raise InputError("refine_solution", expected, f"{refine_solution!r}", remedy)
     for each in experiments:
         check_readings(mesh, each)
         _check_times(each)
+    distinct, which = zip(*(_distinct(each.observation) for each in experiments), strict=True)
+    options = {"initial": initial, "location": location}
+    conditions = {"storage": storage, "shared": shared or {}} | of_body
+    equations = _equations(mesh, experiments, distinct, **options, **conditions)
+    body, first = body_of(mesh, location, **of_body), 0
+    for each in experiments:
+        check_unknown(body, each.observation, first)
+        first += len(each.observation.kept)
+
+    of_changes = equations.of_changes
+    times = [np.asarray(each.observation.sensors.times) for each in experiments]
+    frequencies = np.concatenate([schedule.frequencies for _, schedule in of_changes])
+    spans = [schedule.spans(times[number]) for number, schedule in of_changes]
+    if not (frequencies.size or any(each.size for each in spans)):
+        expected, remedy = "a reading after the first change", "correct the times, or their unit"
+        raise InputError("time", expected, "none", remedy)
+    kept = [np.array([each.max(), *solution_times]) for each in times]
+    spans += [schedule.spans(kept[number]) for number, schedule in of_changes]
+    shifts, error = shifts_for(np.concatenate(spans), frequencies)
+    responses, of_kept = (
+        [schedule.weights(shifts, at[number]) for number, schedule in of_changes]
+        for at in (times, kept)
+    )
+    matrix = _matrix(which, distinct, of_changes, responses, len(shifts))
+    num_kept, names = 1 + len(solution_times), []
+    weights = np.zeros((len(experiments), num_kept, len(of_changes), len(shifts)))
+    for k, (number, _) in enumerate(of_changes):
+        weights[number, :, k] = of_kept[k]
+    for each in experiments:
+        name = f"{SOLUTION_NAME}_{each.name}" if each.name else SOLUTION_NAME
+        names += [name, *(f"{name}{AT_TIME}{time:.6g}" for time in solution_times)]
+    known = {
+        "further": equations.unknowns,
+        "sensors": concatenated({each.name: each.observation.sensors for each in experiments}),
+    }
+
+    def of_equations(found: _Equations) -> SteadyAndShifted:
+        return SteadyAndShifted(
+            steady=found.steady,
+            shifted=ShiftedEquations(found.changing, jax.device_put(shifts)),
+            weights=jax.device_put(weights),
+            solutions=tuple(names),
+            on_mesh=found.changing.on_mesh._replace(**known),
+            error=error,
+        )
+
+    def again(refinement: Refinement) -> SteadyAndShifted:
+        moved = [
+            each._replace(conditions=conditions_on(refinement, each.conditions))
+            for each in experiments
+        ]
+        read = [observation_on(refinement, each) for each in distinct]
+        finer = _conditions_on(refinement, conditions)
+        return of_equations(_equations(refinement.mesh, moved, read, **options, **finer))
+
+    model = refinable(of_equations(equations), mesh, equations.fields, again, refine_solution)
+    return Combinations(model, jax.device_put(matrix))
+
+
+def _conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Shared conditions, storage and thickness on a refined mesh."""
+    found = dict(conditions) | {"shared": conditions_on(refinement, conditions["shared"])}
+    if isinstance(storage := found["storage"], Prior):
+        shape = refinement.of_field(storage.location).shape[:1]
+        found["storage"] = _FinerField(storage.location, shape)
+    if "thickness" in found:
+        found["thickness"] = field_on(refinement, found["thickness"])
+    return found
+
+
+def _equations(
+    mesh: Mesh,
+    experiments: Sequence[Experiment],
+    distinct: Sequence[Observation],
+    *,
+    storage,
+    initial: float | None,
+    shared: Mapping[str, Any],
+    location: str,
+    **of_body: Any,
+) -> _Equations:
+    """Of readings that are distinct, on a mesh."""
     body = body_of(mesh, location, **of_body)
     steady, changes, of_changes, unknowns = [], [], [], {}
     for number, each in enumerate(experiments):
-        conditions = {**(shared or {}), **each.conditions}
+        conditions = {**shared, **each.conditions}
         prefix = _prefix(each, experiments)
         with errors_at(partial(in_experiment, each.name)):
             if initial is not None:
@@ -137,56 +246,19 @@ def assemble_transient(
     _check_same([*steady, *changes])
     storage_form, of_storage = _storage(body, storage)
     unknowns |= of_storage
-    numbers = numbers_of(unknowns, body.num_coefficients)
+    numbers, fields = numbers_of(unknowns, body.num_coefficients), {0: location}
     if STORAGE in of_storage:
         where = np.full(mesh.num_cells, numbers[STORAGE][0])
         storage_form = storage_form._replace(location=where)
     elif of_storage:
-        storage_form = storage_form._replace(start=numbers[LOG_STORAGE][0])
+        storage_form = storage_form._replace(start=(start := int(numbers[LOG_STORAGE][0])))
+        fields[start] = storage_form.location
 
-    first = 0
-    for each in experiments:
-        check_unknown(body, each.observation, first)
-        first += len(each.observation.kept)
-    distinct, which = zip(*(_distinct(each.observation) for each in experiments), strict=True)
     steady = field_equation(body, [each.name for each in experiments], distinct, steady, numbers)
     moving = [_of_solution(distinct[number]) for number, _ in of_changes]
     names = [f"change_{k}" for k in range(len(changes))]
-    equation = field_equation(body, names, moving, changes, numbers, further=(storage_form,))
-
-    times = [np.asarray(each.observation.sensors.times) for each in experiments]
-    frequencies = np.concatenate([schedule.frequencies for _, schedule in of_changes])
-    spans = [schedule.spans(times[number]) for number, schedule in of_changes]
-    if not (frequencies.size or any(each.size for each in spans)):
-        expected, remedy = "a reading after the first change", "correct the times, or their unit"
-        raise InputError("time", expected, "none", remedy)
-    kept = [np.array([each.max(), *solution_times]) for each in times]
-    spans += [schedule.spans(kept[number]) for number, schedule in of_changes]
-    shifts, error = shifts_for(np.concatenate(spans), frequencies)
-    responses, of_kept = (
-        [schedule.weights(shifts, at[number]) for number, schedule in of_changes]
-        for at in (times, kept)
-    )
-    matrix = _matrix(which, distinct, of_changes, responses, len(shifts))
-    num_kept, names = 1 + len(solution_times), []
-    weights = np.zeros((len(experiments), num_kept, len(changes), len(shifts)))
-    for k, (number, _) in enumerate(of_changes):
-        weights[number, :, k] = of_kept[k]
-    for each in experiments:
-        name = f"{SOLUTION_NAME}_{each.name}" if each.name else SOLUTION_NAME
-        names += [name, *(f"{name}{AT_TIME}{time:.6g}" for time in solution_times)]
-    model = SteadyAndShifted(
-        steady=steady,
-        shifted=ShiftedEquations(equation, jax.device_put(shifts)),
-        weights=jax.device_put(weights),
-        solutions=tuple(names),
-        on_mesh=equation.on_mesh._replace(
-            further=unknowns,
-            sensors=concatenated({each.name: each.observation.sensors for each in experiments}),
-        ),
-        error=error,
-    )
-    return Combinations(model, jax.device_put(matrix))
+    changing = field_equation(body, names, moving, changes, numbers, further=(storage_form,))
+    return _Equations(steady, changing, of_changes, unknowns, fields)
 
 
 def _check_times(experiment: Experiment) -> None:
@@ -253,6 +325,8 @@ def _check_same(parts: Sequence[Parts]) -> None:
 def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]]:
     """The form of the storage, and its distribution by name if it is unknown."""
     form = partial(Form, body.basis, storage_of)
+    if isinstance(storage, _FinerField):
+        return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
     if isinstance(storage, Prior):
         own = getattr(storage, "mesh", None)
         if own is None or not own.is_same(body.mesh):

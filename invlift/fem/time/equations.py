@@ -88,6 +88,11 @@ class SteadyAndShifted(Joined):
     max_derivative = LinearEquation.max_derivative
 
     @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients."""
+        return self.shifted.num_coefficients
+
+    @property
     def coefficients_name(self) -> str:
         """As of the steady equation."""
         return self.steady.coefficients_name
