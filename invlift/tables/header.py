@@ -61,6 +61,9 @@ def with_known_columns(
             raise InputError(where, expected, f"a column {column!r}", remedy)
     if missing:
         what = "the mesh is three-dimensional: add it" if missing == ["z"] else "add it"
+        if unknown:
+            what += ", or say which column has it, for example "
+            what += f'columns = {{ {missing[0]} = "{unknown[-1]}" }}'
         raise InputError(where, expected, f"no column {missing[0]!r}", what)
     if repeated:
         raise InputError(where, expected, f"column {repeated[0]!r} twice", "remove one of them")

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problem_files import write_problem
+from problem_files import build, write_problem
 from structured import box_mesh
 
 from invlift.app.checks import Finding, Report, check_problem
@@ -19,6 +19,7 @@ from invlift.app.checks.derivatives import (
     taylor_slope,
 )
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
+from invlift.app.checks.level import check_level
 from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import check_dependence, check_fit, check_method, check_sensitivity
 from invlift.app.checks.time_step import check_time_step, time_step_doubts
@@ -283,6 +284,26 @@ def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, w
     )
     assert found.level == level, found
     assert words in found.detail
+
+
+HELD = {"pde.source": 0.0, "pde.dirichlet.right": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "is_noted"),
+    [
+        (HELD, "point", True),
+        ({"pde.dirichlet.right": 1.0}, "point", False),
+        ({"pde.source": 0.0, "pde.neumann.right": 1.0}, "point", False),
+        (HELD, "log_conductivity", False),
+        (HELD | {"conductivity.known.high": 2.0}, "point", False),
+    ],
+)
+def test_a_level_that_no_reading_tells_is_noted(tmp_path, changes, kind, is_noted):
+    table = f"x,y,value,kind\n0.3,0.4,0.3,{kind}\n0.6,0.7,0.6,point\n"
+    problem = build(write_problem(tmp_path, changes, sensors=table))
+    found = check_level(problem)
+    assert [each.level for each in found] == ["note"] * is_noted, found
 
 
 def cooling():

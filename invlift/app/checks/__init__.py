@@ -22,6 +22,7 @@ from invlift.app.checks.derivatives import (
 )
 from invlift.app.checks.field import check_places, check_prior, check_tables
 from invlift.app.checks.findings import Finding, Report
+from invlift.app.checks.level import check_level
 from invlift.app.checks.mesh_error import check_mesh_error, finer_model
 from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import (
@@ -90,13 +91,14 @@ def check_problem(
         predictions = pool.submit(check_predictions, problem, seed)
         time_step = pool.submit(check_time_step, problem, seed)
         dependence = pool.submit(check_dependence, problem)
+        level = pool.submit(check_level, problem)
         finer = pool.submit(finer_model, problem)
         tell(check_tables(problem, spec))
         tell(prior.result())
         starts = chosen_starts(problem, "prior", 1)(KERNEL, lifted, seed)
         starts = with_first(starts, lambda _, *arguments: evaluate(*arguments))
         tell(of_start := check_start(starts))
-        tell(predictions.result() + dependence.result() + time_step.result())
+        tell(level.result() + predictions.result() + dependence.result() + time_step.result())
         is_fitted = all(each.level != "bad" for each in of_start)
         # Where readings are missed by far, the start is at the end of what numbers can hold: what
         # fails there is not the derivatives' fault.

@@ -150,7 +150,8 @@ def _raise_outside(mesh, sensors, points, away, distances, closest):
     first, rows = away[0], sensors.rows[away]
     others = f"; rows outside: {listing(rows, 8)}" if len(away) > 1 else ""
     if sensors.kinds is None and len(away) == len(sensors.values):  # else they are not all rows
-        remedy = f"all rows are outside: check the units, the mesh spans {extent(mesh)}"
+        remedy = f"all rows are outside: check the units, the mesh spans {extent(mesh)}; [mesh] "
+        remedy += "unit and [units] length convert lengths"
     else:
         remedy = 'correct it, or choose outside = "project" or "drop"'
     raise InputError(
