@@ -10,7 +10,7 @@ from invlift.tables.table import Table
 from invlift.units import without_unit
 
 CLOSE = 0.75  # how alike the names of two columns are that may have been confused
-#: Columns of results, which others of a table would hide; nor may their names have a slash.
+#: Columns of results, which others of a table would hide.
 _TAKEN = "sensor", "points", "units"
 
 
@@ -33,7 +33,7 @@ def with_known_columns(
     columns, units = [], []
     for column, (own, unit) in zip(written, bare, strict=True):
         known = own if own in allowed else in_any_case.get(own.casefold())
-        columns.append(known or column)
+        columns.append(known or column.replace("/", "_"))  # names in results have no slash
         units.append(unit if known else "")
     may_be = f"{', '.join(further)} or {','.join(others)}"
     expected = f"the columns {','.join(needed)} and perhaps {may_be}"
@@ -50,9 +50,8 @@ def with_known_columns(
         remedy = "remove it: the mesh is two-dimensional"
         raise InputError(where, expected, "a column 'z'", remedy)
     for column in unknown:
-        if column in _TAKEN or "/" in column:
-            why = "names in results have no slash" if "/" in column else "results have one of it"
-            remedy = f"rename it: {why}"
+        if column in _TAKEN:
+            remedy = "rename it: results have one of it"
             raise InputError(where, expected, f"a column {column!r}", remedy)
         absent = [each for each in allowed if each not in columns]
         close = closest(column, absent, CLOSE)

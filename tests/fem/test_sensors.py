@@ -315,7 +315,6 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("x,y,value,\n1,2,3,4\n", ["row 2", "3 entries", "found 4"]),
         (",x,y,value\n7,1,2,3\n", ["a column ''", "name it"]),
         ("x,y,value,points\n1,2,3,4\n", ["a column 'points'", "results have one of it"]),
-        ("x,y,value,depth/m\n1,2,3,4\n", ["a column 'depth/m'", "no slash"]),
         ("x,y,value,name\n1,2,3,\n", ["row 2, column name", "an empty entry"]),
         ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),
         ("x,y,x,value\n1,2,3,4\n", ["'x' twice"]),

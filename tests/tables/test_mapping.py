@@ -68,8 +68,8 @@ LABELLED = "Temp, °C (LGR S/N: 7, SEN S/N: {number}, LBL: {name})"
 )
 def test_a_loggers_names_dates_and_zone(write, header, value):
     """Names behind the last star, a unit behind a comma, months first, and the header's zone."""
-    text = f'"Plot Title: pools"\n"#","Date Time, GMT+11:00",{header}\n'
-    text += "1,07/04/19 11:00:00 PM,24.5,25.5\n2,07/25/19 02:00:00 AM,24.7,\n"
+    text = f'"Plot Title: pools"\n"#","Date Time, GMT+11:00",{header},"Stopped (LGR S/N: 7)"\n'
+    text += "1,07/04/19 11:00:00 PM,24.5,25.5,\n2,07/25/19 02:00:00 AM,24.7,,Logged\n"
     clock = Clock("h", datetime.fromisoformat("2019-07-04T12:00:00+00:00"))
     sensors = read_sensors(
         write("w.csv", text), 2, columns={"value": value, "time": "Date Time*"},
@@ -77,6 +77,7 @@ def test_a_loggers_names_dates_and_zone(write, header, value):
     )  # fmt: skip
     assert sensors.labels.tolist() == ["north", "north", "south"]
     assert sensors.times.tolist() == [0.0, 20 * 24 + 3.0, 0.0]
+    assert sensors.further["Stopped (LGR S_N: 7)"].tolist() == ["", "Logged", ""]
     for part in ("dates in the order month, day, year", "dates in GMT+11:00, as the header says"):
         assert part in sensors.notes[0]
     # Negative control: without the zone in the header they are in that of the start.
