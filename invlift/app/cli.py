@@ -154,7 +154,9 @@ def _parser(command: str) -> argparse.ArgumentParser:
     option("--resume", None, text, action="store_true")
 
     option = options_of("loo")
-    option("runs", "DIR", "results directories, two or more", nargs="+")
+    option("runs", "DIR", "results directories, two or more; one with --refit", nargs="+")
+    text = "run again without each of the K readings whose estimates are the least reliable"
+    option("--refit", "K", text)
 
     option = options_of("next-sensor")
     option("directory", "DIR", "results directory of the run")

@@ -27,6 +27,8 @@ NODES = np.linspace(-8.0, 8.0, 80)
 #: Signs of readings of which only a limit is known, by how tables write them.
 BELOW, ABOVE = -1.0, 1.0
 SIGNS = {"": 0.0, "<": BELOW, ">": ABOVE}
+#: In the place of a sign, of a reading that is predicted and says nothing.
+LEFT_OUT = 2.0
 
 
 class Noise(Module):
@@ -44,7 +46,8 @@ class Noise(Module):
         Whether it multiplies the readings, which must then not be 0.
     censored : None or (d,)
         -1 for a reading of which it is only known that it is at most the observed value, 1 for one
-        that is at least that, 0 for any other.  See :meth:`with_limits`.
+        that is at least that, :data:`LEFT_OUT` for one that is not there, 0 for any other.  See
+        :meth:`with_limits` and :meth:`without_reading`.
     shape_parameters : tuple of str
         Fields of the class with further positive parameters, each a :class:`Scale` of one value.
     is_exact : bool
@@ -202,7 +205,7 @@ class Noise(Module):
         (d,)
             log p(y_i | F_i, sigma_i, shape), with all constants, in the logarithm of one over the
             unit of the readings; -inf where relative noise were to change a sign.  Of a censored
-            reading log P(y <= y_i), or of y >= y_i (Tobin 1958, eq. 4).
+            reading log P(y <= y_i), or of y >= y_i (Tobin 1958, eq. 4); 0 of one left out.
         """
         is_impossible = jnp.zeros_like(observed, bool)
         if self.relative:
@@ -217,7 +220,8 @@ class Noise(Module):
         each = log_normal + jnp.log(jnp.abs(slope)) + self.log_ratio(eta, *shape)
         if self.censored is not None:
             each = jnp.where(self.censored == 0.0, each, log_ndtr(-self.censored * eta))
-        return jnp.where(is_impossible, -jnp.inf, each)
+        each = jnp.where(is_impossible, -jnp.inf, each)
+        return each if self.censored is None else jnp.where(self.censored == LEFT_OUT, 0.0, each)
 
     def score_and_information(
         self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
@@ -267,6 +271,21 @@ class Noise(Module):
         if signs.all():
             expected, found = "one reading at least that is not censored", "limits alone"
             raise InputError("observed", expected, found, "add readings")
+        return replace(self, censored=jax.device_put(signs))
+
+    def without_reading(self, row: int, num: int) -> Self:
+        """The same noise of d readings of which one is predicted, but says nothing.
+
+        Raises
+        ------
+        InputError
+            If no other reading has a value.
+        """
+        signs = np.zeros(num) if self.censored is None else np.array(self.censored)
+        signs[row] = LEFT_OUT
+        if signs.all():
+            remedy = "add readings"
+            raise InputError("leave-one-out", "another reading with a value", "none", remedy)
         return replace(self, censored=jax.device_put(signs))
 
     @property

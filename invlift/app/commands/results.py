@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 
 from invlift.app.commands.common import BAD_VERDICT, check_is_new, say, say_table, typed
+from invlift.app.problem.saved_problem import open_saved
+from invlift.app.problems import build, with_readings
 from invlift.app.runs.results import load
+from invlift.app.studies.refit import TABLE, Refit, least_reliable, refit, write_refits
 from invlift.errors import InputError, printable
 from invlift.files.tables import integer
 from invlift.posterior.output.next_sensor_files import write_next_sensors
@@ -23,6 +28,12 @@ MAX_NUM = 100
 HEADINGS = {
     "elpd": "elpd", "se": "se", "below": "below best", "below_se": "its se", "p_loo": "p_loo",
     "num_unreliable": f"k > {MAX_PARETO_K:g}", "weight": "weight",
+}  # fmt: skip
+#: What columns of runs without one reading are called.
+REFIT_HEADINGS = {
+    "observed": "reading", "mean": "predicted", "sd": "sd", "pit": "loo_pit",
+    "elpd": "loo_elpd by refit", "elpd_error": "its error", "weighted": "by weights",
+    "pareto_k": "k",
 }  # fmt: skip
 
 
@@ -43,27 +54,53 @@ def report(parsed, console: Console, errors: Console) -> int:
 
 def loo(parsed, console: Console, errors: Console) -> int:
     """Compare runs by leave-one-out predictions of the readings; return the exit status."""
-    del errors
-    if len({Path(run).resolve() for run in parsed.runs}) < max(2, len(parsed.runs)):
-        expected, found = "two or more folders of different runs", printable(" ".join(parsed.runs))
-        raise InputError("invlift loo", expected, found, "name two or more, each once")
-    runs = {run: load(run) for run in parsed.runs}
-    table = compare_runs(runs)
+    num = None if parsed.refit is None else typed("--refit", parsed.refit, integer(1, MAX_NUM))
+    fewest = 2 if num is None else 1
+    if len({Path(run).resolve() for run in parsed.runs}) < max(fewest, len(parsed.runs)):
+        expected = f"{'two' if num is None else 'one'} or more folders of different runs"
+        found = printable(" ".join(parsed.runs))
+        raise InputError("invlift loo", expected, found, "name each once")
+    runs, refits = {run: load(run) for run in parsed.runs}, {}
+    if num is not None:
+        refits = {name: _refitted(Path(name), run, num, console) for name, run in runs.items()}
+    table = compare_runs(runs, {run: {x.row: x.elpd for x in own} for run, own in refits.items()})
     doubts = []
     for name, row in table.iterrows():
-        num = runs[name].fit.leave_one_out().elpd.size
+        num_readings = runs[name].fit.leave_one_out().elpd.size
         if row["num_unreliable"]:
             doubts.append(
                 f"{name}: leave-one-out prediction is not reliable at {row['num_unreliable']:.0f} "
-                f"of {num} sensors (Pareto k up to {row['max_pareto_k']:.2f})"
+                f"of {num_readings} sensors (Pareto k up to {row['max_pareto_k']:.2f})"
             )
         if not _has_converged(Path(name), runs[name]):
             doubts.append(f"{name}: the run has not converged")
+        doubts += [
+            f"{name}: the run without {each.sensor} has not converged"
+            for each in refits.get(name, ())
+            if not each.is_converged
+        ]
     shown = table[list(HEADINGS)].rename(columns=HEADINGS).rename_axis("run")
     say_table(console, shown.round(2))
     for line in (*doubts, "\nThis comparison is not reliable.") if doubts else ():
         say(console, line)
     return BAD_VERDICT if doubts else 0
+
+
+def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) -> list[Refit]:
+    """Runs without each of the readings whose weights are the least reliable, shown as a table."""
+    loo, spec = posterior.fit.leave_one_out(), open_saved(folder)
+    problem = with_readings(build(spec), f"{folder}", "loo --refit")
+    settings, found = spec.sampler, []
+    names = "chains", "warmup", "draws", "seed", "starts"
+    options = {name: getattr(settings, name) for name in names}
+    rows = least_reliable(loo, num)
+    for each in refit(problem, loo, rows, method=settings.kernel(), **options):
+        found.append(each)
+        write_refits(folder, found)  # after each, as a run may take long
+    table = pd.DataFrame([asdict(each) for each in found]).set_index("sensor")
+    say_table(console, table[list(REFIT_HEADINGS)].rename(columns=REFIT_HEADINGS).round(3))
+    say(console, f"Written: {folder / TABLE}\n")
+    return found
 
 
 def next_sensor(parsed, console: Console, errors: Console) -> int:

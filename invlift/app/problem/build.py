@@ -227,6 +227,10 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     options |= {"thickness": _thickness(spec, mesh)}
     if spec.pde.anisotropy is not None:
         options |= {"anisotropy": spec.pde.anisotropy.model_dump(exclude_none=True)}
+    lines = spec.pde.lines.items()
+    options |= {
+        "lines": {group: x.build() if isinstance(x, DistributionTable) else x for group, x in lines}
+    }
     of_time = {
         "storage": storage, "initial": initial, "solution_times": sorted(spec.output.times)
     }  # fmt: skip

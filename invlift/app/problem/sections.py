@@ -147,6 +147,10 @@ class PdeTable(ConditionsTable, ClockTable):
     anisotropy: AnisotropyTable = None
     """A conductivity that depends on direction, for example
     anisotropy = { ratio = 3.0, angle = 30.0 }: what is unknown is that along the angle."""
+    lines: dict[_Name, _Positive | one_of(DISTRIBUTIONS, "distribution")] = {}
+    """The lines along which it flows more easily, fractures for example, of a plane body: the
+    conductivity times the width of each, for example lines = { fracture = 2e-4 }, by the groups of
+    their edges in the mesh, which may be inside the body."""
     initial: _Number | Literal["steady"] = "steady"
     """The field before anything changes, in the unit of the solution: the steady one of the
     conditions before their first step; or a number, which the field is everywhere at time 0, when

@@ -35,6 +35,7 @@ def assemble_poisson(
     known: Mapping[str, float] | None = None,
     thickness: float | Mapping[str, float] | np.ndarray | None = None,
     anisotropy: Mapping[str, float] | None = None,
+    lines: Mapping[str, float | Distribution] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
 ) -> LinearEquation | OnFinerMesh | Combinations:
@@ -84,6 +85,9 @@ def assemble_poisson(
         ``{"ratio": 3.0, "angle": 30.0}``: the conductivity across the direction that makes this
         angle with the x axis, in degrees, is exp(phi) / ratio, and exp(phi) along it.  In space
         without an angle: exp(phi) is the horizontal one, and exp(phi) / ratio the vertical one.
+    lines : dict, optional
+        Of a plane body: boundary group, which may be inside the body -> conductivity times width of
+        a line along it, in which flows T du/ds beside what flows in the body.
     location : {"nodes", "cells"}
         Where the coefficients of phi live.
     refine_solution : int, optional
@@ -116,7 +120,7 @@ def assemble_poisson(
     }
     experiments = [Experiment("", observation, conditions)]
     options = {"known": known, "thickness": thickness, "anisotropy": anisotropy}
-    options |= {"location": location, "refine_solution": refine_solution}
+    options |= {"lines": lines, "location": location, "refine_solution": refine_solution}
     if storage is not None:
         options |= {"initial": initial, "solution_times": solution_times}
         return assemble_transient(mesh, experiments, storage=storage, **options)

@@ -149,7 +149,7 @@ def assemble_experiments(
     refine_solution : int, optional
         See :func:`invlift.assemble_poisson`.
     **of_body
-        ``known``, ``thickness`` and ``anisotropy``, as of :func:`invlift.assemble_poisson`.
+        ``known``, ``thickness``, ``anisotropy`` and ``lines`` of :func:`invlift.assemble_poisson`.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def assemble_experiments(
     for each in experiments:
         check_readings(mesh, each)
     body = body_of(mesh, location, **of_body)
-    parts, unknowns = [], {}
+    parts, unknowns = [], dict(body.unknowns)
     for each in experiments:
         own = "" if names == [""] else f"{each.name}_"
 

@@ -7,7 +7,9 @@ reaction there, as on a boundary where u is held.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +22,19 @@ from invlift.fem.equations.discretisation import OfThickness, cell_basis, facet_
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form, Functionals, Input, linear_equation
 from invlift.fem.equations.flux import flux_weights, held_facets
-from invlift.fem.equations.forms import Weighted, anisotropic, conduction, exchange
-from invlift.fem.equations.unknown_conditions import Parts
+from invlift.fem.equations.forms import (
+    Weighted,
+    along_line,
+    anisotropic,
+    conduction,
+    exchange,
+)
+from invlift.fem.equations.unknown_conditions import Parts, one_number
 from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FIELD, FLUXES, UNKNOWNS, Weights
 from invlift.fem.readings.locate import Observation
+from invlift.unknowns.distributions import Distribution, is_distribution
 
 
 class Body(NamedTuple):
@@ -41,6 +50,10 @@ class Body(NamedTuple):
         Log-conductivity where it is known, NaN elsewhere.
     conduction : Weighted
         The form of div(exp(phi) grad u).
+    lines : mapping of str to float or str
+        Conductivity times width along each group, or the name of an unknown one.
+    unknowns : mapping of str to Distribution
+        Those.
     """
 
     mesh: Mesh
@@ -48,6 +61,8 @@ class Body(NamedTuple):
     location: str
     known: np.ndarray
     conduction: Weighted = conduction
+    lines: Mapping[str, float | str] = MappingProxyType({})
+    unknowns: Mapping[str, Distribution] = MappingProxyType({})
 
     @property
     def num_coefficients(self) -> int:
@@ -62,6 +77,7 @@ def body_of(
     known: Mapping[str, float] | None = None,
     thickness: float | Mapping[str, float] | np.ndarray | None = None,
     anisotropy: Mapping[str, float] | None = None,
+    lines: Mapping[str, float | Distribution] | None = None,
 ) -> Body:
     """The body as :func:`invlift.assemble_poisson` is told of it.
 
@@ -69,14 +85,36 @@ def body_of(
     ------
     InputError
         As :func:`known_conductivity` and :func:`~invlift.fem.equations.forms.anisotropic`; if a
-        body in space has a thickness, or one is not positive.
+        body in space has a thickness or lines, or one is not positive.
     """
     form = conduction
     if anisotropy is not None:
         form = anisotropic(anisotropy.get("ratio"), anisotropy.get("angle"), mesh.dim)
     of_thickness = None if thickness is None else OfThickness(_thickness(mesh, thickness))
     basis = cell_basis(mesh, of_thickness)
-    return Body(mesh, basis, location, known_conductivity(mesh, known), form)
+    known = known_conductivity(mesh, known)
+    return Body(mesh, basis, location, known, form, *_lines(mesh, lines or {}))
+
+
+def _lines(mesh: Mesh, given) -> tuple[dict[str, float | str], dict[str, Distribution]]:
+    """Conductivity times width of lines, or names of unknown ones, and these."""
+    if given and mesh.dim != 2:
+        remedy = "leave them out, or mesh the zone as a subdomain"
+        raise InputError("lines", "none of a body in space", "some", remedy)
+    found, unknowns = {}, {}
+    for group, value in given.items():
+        where = ("lines", group)
+        mesh.facets(group, where)
+        if is_distribution(value):
+            name = re.sub(r"\W", "_", f"line_{group}")
+            unknowns[name] = one_number(where, value, is_positive=True)
+            found[group] = name
+            continue
+        if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
+            remedy = "give conductivity times width, or leave the line out"
+            raise InputError(where, "a positive number", f"{value!r}", remedy)
+        found[group] = float(value)
+    return found, unknowns
 
 
 def _thickness(mesh: Mesh, given) -> np.ndarray:
@@ -167,6 +205,7 @@ def field_equation(
     forms = [
         Form(basis, body.conduction, location=body.location, known=body.known, tests=tests),
         *(_exchange(body, first, group, dof, numbers) for group, dof in outside.items()),
+        *(_along(body, group, value, numbers) for group, value in body.lines.items()),
         *further,
     ]
 
@@ -262,6 +301,15 @@ def _exchange(body: Body, parts: Parts, group: str, dof: int, numbers) -> Form:
     else:
         coefficient = np.full(num, coefficient)
     return Form(facets, exchange, dofs=dofs, known=coefficient)
+
+
+def _along(body: Body, group: str, value: float | str, numbers) -> Form:
+    """What flows along a line."""
+    edges = facet_basis(body.basis, body.mesh, group)
+    num = edges.element_dofs.shape[1]
+    if isinstance(value, str):
+        return Form(edges, along_line, location=np.full(num, numbers[value][0]))
+    return Form(edges, along_line, known=np.full(num, value))
 
 
 def _tests(body: Body, groups: Sequence[str], parts: Parts, outside: Mapping[str, int], size: int):

@@ -137,6 +137,22 @@ class _Reaction(_Storage):
     weight = staticmethod(_exponential)
 
 
+class _AlongLine(Weighted):
+    """Integrals of T (dv_i/ds) (dv_j/ds) over edges of the plane, with T itself as the coefficient.
+
+    What flows along a line of width w and conductivity k, w k = T, beside what flows in the body.
+    """
+
+    weight = staticmethod(_itself)
+
+    def integrand(self, element):
+        xp = element.weight.__array_namespace__()
+        along = element.place[:, -1] - element.place[:, 0]  # edges are straight
+        along = along / xp.sqrt(xp.sum(along**2, axis=0))
+        slope = xp.einsum("idq...,d...->iq...", element.gradient, along)
+        return _products("iq...,jq...,q...->ijq...", slope, element.weight)
+
+
 class _Exchange(Weighted):
     """Integrals of h (v_i - V)(v_j - V) over a facet, (m + 1, m + 1).
 
@@ -159,7 +175,7 @@ class _Contact(_Exchange):
 
 
 conduction, storage, reaction = _Conduction(), _Storage(), _Reaction()
-exchange, contact = _Exchange(), _Contact()
+exchange, contact, along_line = _Exchange(), _Contact(), _AlongLine()
 
 
 class Elasticity(Weighted):

@@ -187,7 +187,7 @@ class _Unknowns:
         """The value, or zero if it is unknown."""
         if not is_distribution(value):
             return value
-        self.add(key, where, _one_number(where, value), unit)
+        self.add(key, where, one_number(where, value), unit)
         return 0.0
 
     def coefficient(self, group: str, value):
@@ -195,16 +195,19 @@ class _Unknowns:
         if not is_distribution(value):
             return coefficient_on(self.mesh, group, value)
         where = ("robin", group, "coefficient")
-        distribution = _one_number(where, value)
-        if not distribution.support[0] >= 0.0:
-            expected, found = "a distribution of a positive number", f"{value!r}"[:80]
-            raise InputError(where, expected, found, "give lognormal(median=..., factor=2), say")
-        return self.add("robin", where, distribution, None)
+        return self.add("robin", where, one_number(where, value, is_positive=True), None)
 
 
-def _one_number(where: str | KeyPath, value) -> Distribution:
+def one_number(where: str | KeyPath, value, *, is_positive: bool = False) -> Distribution:
+    """The distribution of one number, which may have to be positive; else an `InputError`."""
     with errors_at(where):
         found = as_distribution(value)
     if found.shape != ():
         raise InputError(where, "a distribution of one number", f"shape {found.shape}", "give one")
+    if is_positive and not found.support[0] >= 0.0:
+        expected, remedy = (
+            "a distribution of a positive number",
+            "give lognormal(median=..., factor=2), say",
+        )
+        raise InputError(where, expected, f"{value!r}"[:80], remedy)
     return found

@@ -225,7 +225,7 @@ def _equations(
 ) -> _Equations:
     """Of readings that are distinct, on a mesh."""
     body = body_of(mesh, location, **of_body)
-    steady, changes, of_changes, unknowns = [], [], [], {}
+    steady, changes, of_changes, unknowns = [], [], [], dict(body.unknowns)
     for number, each in enumerate(experiments):
         conditions = {**shared, **each.conditions}
         prefix = _prefix(each, experiments)

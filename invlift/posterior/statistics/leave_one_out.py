@@ -10,7 +10,7 @@ importance sampling", JMLR 25(72).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -50,6 +50,15 @@ class LeaveOneOut:
     def is_reliable(self) -> np.ndarray:
         """Whether Pareto k is at most `MAX_PARETO_K`, (d,)."""
         return self.pareto_k <= MAX_PARETO_K
+
+    def refitted(self, elpd: Mapping[int, float]) -> LeaveOneOut:
+        """The same with log densities, by sensor, of runs without this reading; k is then 0."""
+        rows, values = list(elpd), np.array(list(elpd.values()), dtype=float)
+        whole, num_effective, pareto_k = self.elpd.copy(), self.num_effective.copy(), self.pareto_k
+        num_effective[rows] += whole[rows] - values
+        whole[rows], pareto_k = values, pareto_k.copy()
+        pareto_k[rows] = 0.0
+        return LeaveOneOut(whole, num_effective, pareto_k, self.pit)
 
     def totals(self) -> dict[str, tuple[float, float]]:
         """Sum over the sensors and its standard error, of `elpd_loo` and of `p_loo`.

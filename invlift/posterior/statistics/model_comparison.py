@@ -13,8 +13,17 @@ from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K, standard_er
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 
 
-def compare_runs(runs: Mapping[str, PosteriorStatistics]) -> pd.DataFrame:
+def compare_runs(
+    runs: Mapping[str, PosteriorStatistics],
+    refits: Mapping[str, Mapping[int, float]] | None = None,
+) -> pd.DataFrame:
     """Compare runs by name, best first.
+
+    Parameters
+    ----------
+    runs : mapping of str to Posterior
+    refits : mapping of str to mapping of int to float, optional
+        Of runs by name, log densities of readings by number, from runs without each of them.
 
     Returns
     -------
@@ -33,7 +42,7 @@ def compare_runs(runs: Mapping[str, PosteriorStatistics]) -> pd.DataFrame:
     first, loos, readings = next(iter(runs)), {}, {}
     for name, run in runs.items():
         with errors_at(name):
-            loos[name] = run.fit.leave_one_out()
+            loos[name] = run.fit.leave_one_out().refitted((refits or {}).get(name, {}))
         values = [np.ravel(values) for _, values in run.fit.arrays.values()]
         readings[name] = np.concatenate(values).astype(float)
         if not np.array_equal(readings[first], readings[name]):

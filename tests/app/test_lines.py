@@ -1,0 +1,113 @@
+"""Lines along which it flows more easily, against exact solutions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problem_files import build, write_problem
+from structured import box_mesh
+
+import invlift
+from invlift.errors import InputError
+from invlift.fem.mesh.construction import mesh_from_arrays
+from invlift.fem.readings.sensors import sensors_from_arrays
+
+POINTS = np.array([[0.3, 0.35], [0.5, 0.1], [0.8, 0.6]])
+NODES = np.array([[0.25, 0.375], [0.5, 0.125], [0.75, 0.625], [0.375, 0.5]])
+HELD = {"left": 0.0, "right": 1.0}
+
+
+def with_line(num):
+    """The unit square with a group of edges from left to right in its middle."""
+    box = box_mesh(2, num)
+    facets, _, _ = box.distinct_facets
+    in_middle = np.isclose(box.points[facets][..., 1], 0.5).all(axis=1)
+    groups = {**box.boundaries, "fracture": facets[in_middle]}
+    return mesh_from_arrays(box.points, box.cells, boundaries=groups, subdomains=box.subdomains)
+
+
+def forward(mesh, points=POINTS, groups=(), **options):
+    """The forward map: readings of the solution at points, then fluxes."""
+    places = np.concatenate([points, np.full((len(groups), 2), np.nan)])
+    kinds = ["point"] * len(points) + ["flux"] * len(groups)
+    over = [""] * len(points) + list(groups)
+    sensors = sensors_from_arrays(places, np.zeros(len(places)), kinds=kinds, over=over)
+    observation = invlift.locate(mesh, sensors)
+    return invlift.assemble_poisson(mesh, observation, **{"source": 0.0} | options)
+
+
+def readings(model, mesh, *further):
+    return np.asarray(model(jnp.asarray([*np.zeros(mesh.num_nodes), *further])))
+
+
+@pytest.mark.parametrize("thickness", [None, 3.0])
+def test_a_line_beside_a_bar(thickness):
+    """In parallel: the solution is that of the bar, and the line carries T of 1 + T."""
+    mesh, options = with_line(4), {"dirichlet": HELD, "thickness": thickness}
+    line = readings(
+        forward(mesh, groups=("right", "left"), lines={"fracture": 0.7}, **options), mesh
+    )
+    scale = thickness or 1.0
+    np.testing.assert_allclose(line, [*POINTS[:, 0], 1.7 * scale, -1.7 * scale], atol=1e-12)
+    plain = readings(forward(mesh, groups=("right", "left"), **options), mesh)
+    np.testing.assert_allclose(plain[3:], [scale, -scale], atol=1e-12)
+
+
+def exact(points, transmissivity):
+    """sin(pi x) (cosh(pi y') + a sinh(pi y')), y' from the line: T u'' + [du/dy] = 0 along it."""
+    away = np.pi * np.abs(points[:, 1] - 0.5)
+    shape = np.cosh(away) + 0.5 * np.pi * transmissivity * np.sinh(away)
+    return np.sin(np.pi * points[:, 0]) * shape
+
+
+def test_what_a_line_takes_from_the_body_and_gives_back():
+    """Errors fall to a fourth with the size of the elements; without the line they stay."""
+    errors = []
+    for num in (8, 16):
+        mesh = with_line(num)
+        held = dict.fromkeys(("left", "right", "bottom", "top"), exact(mesh.points, 0.7))
+        found = readings(forward(mesh, NODES, dirichlet=held, lines={"fracture": 0.7}), mesh)
+        errors.append(np.abs(found - exact(NODES, 0.7)).max())
+        plain = readings(forward(mesh, NODES, dirichlet=held), mesh)
+        assert np.abs(plain - exact(NODES, 0.7)).max() > 0.2
+    assert errors[1] < 0.02
+    assert errors[1] < 0.3 * errors[0]
+
+
+def test_an_unknown_line():
+    """It is one more coefficient, with derivatives; a refined solution knows it too."""
+    mesh = with_line(4)
+    options = {"source": 2.0, "dirichlet": {"left": 0.0}, "groups": ("left",)}
+    model = forward(mesh, lines={"fracture": invlift.lognormal(median=0.5, factor=3)}, **options)
+    assert list(model.on_mesh.further) == ["line_fracture"]
+    known = readings(forward(mesh, lines={"fracture": 0.7}, **options), mesh)
+    np.testing.assert_allclose(readings(model, mesh, 0.7), known, rtol=1e-12)
+    at = jnp.asarray([*np.linspace(-0.5, 0.5, mesh.num_nodes), 0.7])
+    along = jnp.asarray(np.random.default_rng(1).standard_normal(at.size))
+    step = 1e-5
+    slope = (model(at + step * along) - model(at - step * along)) / (2.0 * step)
+    np.testing.assert_allclose(jax.jvp(model, (at,), (along,))[1], slope, rtol=1e-6, atol=1e-8)
+    weights = jnp.arange(1.0, 5.0)
+    gradient = jax.grad(lambda x: weights @ model(x))(at)
+    assert float(gradient @ along) == pytest.approx(float(weights @ slope), rel=1e-6)
+    fine = forward(mesh, lines={"fracture": 0.7}, refine_solution=1, **options)
+    assert np.abs(readings(fine, mesh) - known).max() < 0.1 * np.abs(known).max()
+
+
+def test_lines_of_a_problem_file(tmp_path):
+    changes = {
+        "pde.lines": {"fracture": {"distribution": "lognormal", "median": 0.5, "factor": 3.0}}
+    }
+    problem = build(write_problem(tmp_path, changes, mesh=with_line(4)))
+    assert "line_fracture" in problem.shapes_of_draws()
+    for changes, mesh, part in (
+        ({"pde.lines": {"fault": 0.5}}, with_line(4), r"\[pde\] lines.fault"),
+        ({"pde.lines": {"fracture": -1.0}}, with_line(4), r"\[pde\] lines"),
+        ({"pde.lines": {"left": 0.5}, "prior.smoothness": 0.5}, box_mesh(3, 2),
+         "none of a body in space"),
+        ({"pde.lines": {"fracture": {"distribution": "uniform", "low": -1.0, "high": 1.0}}},
+         with_line(4), r"\[pde\] lines"),
+    ):  # fmt: skip
+        table = "x,y,z,value\n0.3,0.4,0.4,2.1\n" if mesh.dim == 3 else "x,y,value\n0.3,0.4,2.1\n"
+        with pytest.raises(InputError, match=part):
+            build(write_problem(tmp_path / "bad", changes, mesh=mesh, sensors=table))
