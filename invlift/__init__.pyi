@@ -24,6 +24,7 @@ from .fem.equations.equation_assembly import Input as Input
 from .fem.equations.equation_assembly import linear_equation as linear_equation
 from .fem.equations.experiments import Experiment as Experiment
 from .fem.equations.experiments import assemble_experiments as assemble_experiments
+from .fem.equations.surveys import join_surveys as join_surveys
 from .fem.fields.hierarchical_matern import hierarchical_matern_prior as hierarchical_matern_prior
 from .fem.fields.inclusions import inclusion_prior as inclusion_prior
 from .fem.fields.independent import independent_prior as independent_prior

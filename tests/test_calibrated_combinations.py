@@ -102,6 +102,16 @@ COMBINATIONS = {
         },
         "a,b,m,n,value\n1,2,1,2,1\n2,3,2,3,1\n1,3,1,3,1\n",
     ),
+    "two surveys, of which the second has changed": (
+        2,
+        {
+            "pde": {"source": 4.0, "dirichlet": {"left": 0.0}},
+            "survey": {"after": {"change": {"kind": "matern"} | ROUGH}},
+            "prior": {"kind": "matern"} | FIELD,
+            "noise": {"sigma": lognormal(0.1, 1.5)},
+        },
+        "x,y,survey,value\n0.3,0.4,before,0\n0.7,0.8,before,0\n0.3,0.4,after,0\n0.8,0.2,after,0\n",
+    ),
     "points of the ground in space": (
         3,
         {

@@ -41,6 +41,17 @@ class Unknown:
     unit: str = ""
     axes: Mapping[str, Sequence] = field(default_factory=dict)
 
+    @property
+    def law(self) -> Distribution | Prior:
+        """The distribution as one of the library. An InputError if it is none."""
+        given = self.distribution
+        return given if isinstance(given, Prior) else as_distribution(given)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a value."""
+        return self.law.shape
+
 
 def unpack(coefficients: jax.Array, shapes: Shapes) -> dict[str, jax.Array]:
     """The values of unknowns by name, of shapes in this order, from coefficients (N,)."""
@@ -78,9 +89,8 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
     for name, given in unknowns.items():
         check_name(name)
         given = given if isinstance(given, Unknown) else Unknown(given)
-        part = given.distribution
         with errors_at(("unknown", name)):
-            parts[name] = part if isinstance(part, Prior) else as_distribution(part)
+            parts[name] = given.law
         shape = parts[name].shape
         if 0 in shape:
             raise InputError(("unknown", name), "at least one number", "none", "leave it out")

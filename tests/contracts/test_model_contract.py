@@ -23,7 +23,10 @@ from invlift.fem.equations.equation_assembly import Form, Functionals, Input, li
 from invlift.fem.equations.equation_family import EquationFamily
 from invlift.fem.equations.experiments import Experiment, Experiments, assemble_experiments
 from invlift.fem.equations.forms import Elasticity, conduction, reaction
+from invlift.fem.equations.linearly_mapped import LinearlyMapped
+from invlift.fem.equations.surveys import join_surveys
 from invlift.fem.equations.system import EquationSystem
+from invlift.fem.fields.matern import matern_prior
 from invlift.fem.fields.random_field import random_field
 from invlift.fem.mesh.finer_mesh import OnFinerMesh
 from invlift.fem.readings.locate import locate
@@ -215,6 +218,27 @@ def in_time():
     )
 
 
+def surveys():
+    """Two dates, the second on a refined mesh, with an offset that both have and a change."""
+    mesh, names = box_mesh(2, 2), ("before", "after")
+    models = [
+        assemble_poisson(
+            mesh,
+            locate(
+                mesh,
+                sensors_from_arrays(interior_points(2, num), np.zeros(num), groups=["a"] * num),
+                offsets={"a": normal(0.0, 1.0)},
+            ),
+            source=2.0,
+            dirichlet={"left": 0.3},
+            refine_solution=times,
+        )
+        for num, times in ((2, 0), (1, 1))
+    ]
+    change = matern_prior(mesh, range=1.0, std=0.5, smoothness=1.0)
+    return join_surveys(dict(zip(names, models, strict=True)), {"after": change})
+
+
 def points():
     """On a line, and currents that leave far away; a part is known."""
     at, some = [[0.25, 1.0], [0.5, 1.0], [1.0, 1.0]], np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -0.5]])
@@ -292,6 +316,7 @@ MODELS = {
     "experiments": (Experiments, experiments, 9, 1.5),
     "field, all at once": (Experiments, field, 18, 1.0),
     "in time": (Combinations, in_time, 12, 1.0, CENTRE, 5.0 * STEPS[:4]),
+    "surveys": (Experiments, surveys, 19),
     "points": (WaveNumbers, points, 9),
     "points, in space": (LinearEquation, points_in_space, 8),
     "electrodes": (LinearEquation, electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
@@ -452,12 +477,12 @@ def test_combinations_of_readings(name):
 
 def test_every_class_is_tried():
     """As the test of each asserts its class."""
-    shared = ForwardModel, AroundModel, Joined, EquationFamily, EquationSystem
+    shared = ForwardModel, AroundModel, LinearlyMapped, Joined, EquationFamily, EquationSystem
     bases = *shared, CombinedReadings
     found = {each for base in bases for each in base.__subclasses__()} - {*shared}
     own = {each for each in found if each.__module__.startswith("invlift.")}
     within = model_of("in time").model
-    inside = {type(within), type(within.shifted)}
+    inside = {type(within), type(within.shifted), type(model_of("surveys").equations[0])}
     assert own == {kind for kind, *_ in MODELS.values()} | inside | {*COMBINED.values()}
 
 

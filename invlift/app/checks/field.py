@@ -117,7 +117,7 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
         notes.append(f"{num_repeats} rows repeat {what} of another")
     if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
-    if sensors.experiments is not None and is_file and not spec.experiment:
+    if sensors.experiments is not None and is_file and not (spec.experiment or spec.survey):
         notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
     if sensors.outside:
         notes.append(sensors.outside)
@@ -172,7 +172,13 @@ def _at_point_sources(problem: InverseProblem, spec: ProblemSpec) -> list[int]:
     if sensors.kinds is not None:
         is_of_u = np.isin(sensors.kinds, ["point", "difference"])
     for name, pde in spec.experiments.items():
-        is_own = is_of_u & (sensors.experiments == name) if spec.experiment else is_of_u
+        is_own = is_of_u
+        if spec.experiment:
+            names = [
+                name,
+                *(f"{name}_{survey}" for survey in set(sensors.further.get("survey", ()))),
+            ]
+            is_own = is_of_u & np.isin(sensors.experiments, names)
         for source in pde.point_source:
             width = np.sort(np.linalg.norm(mesh.points - source.place, axis=1))[mesh.dim]
             is_near = np.linalg.norm(sensors.points - source.place, axis=1) < width

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,6 +26,7 @@ from invlift.fem.electrodes.point_electrodes import point_electrode_model
 from invlift.fem.electrodes.quadrupoles import electrode_numbers, patterns_of, pseudo_places
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
+from invlift.fem.equations.surveys import as_one, join_surveys
 from invlift.fem.mesh.construction import METRE, read_mesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
@@ -43,6 +44,9 @@ from invlift.tables.sensors import read_sensors
 from invlift.tables.times import Clock
 from invlift.tables.voltages import read_voltages
 from invlift.unknowns.named import Unknown
+
+#: The column that says of which survey a row is.
+SURVEY = "survey"
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InverseProblem:
@@ -106,14 +110,21 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
         remedy = f"give groups in place of {key}, or readings in the unified data format"
         raise InputError(where(key), expected, found, remedy)
     elif are_points:
-        return mesh, *_point_electrodes(mesh, sensors, table.surface)
+        make = partial(_point_electrodes, mesh, surface=table.surface)
+        return mesh, *_by_survey(spec, mesh, sensors, sensors, make)
     else:
         mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
-    found = injections_of(patterns_of(sensors, names))
-    sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
     impedance = table.impedance
     if isinstance(impedance, DistributionTable):
         impedance = impedance.build()
+    make = partial(_electrodes_with_area, mesh, names=names, impedance=impedance)
+    return mesh, *_by_survey(spec, mesh, sensors, sensors, make)
+
+
+def _electrodes_with_area(mesh: Mesh, sensors: Sensors, *, names: Sequence[str], impedance):
+    """Voltages between electrodes by their injections, and what makes a model."""
+    found = injections_of(patterns_of(sensors, names))
+    sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
 
     def forward_map(**options) -> ForwardModel:
         model = electrode_model(
@@ -125,7 +136,7 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
         known = known._replace(further=further, sensors=sensors)
         return _combined(replace(model, on_mesh=known), found)
 
-    return mesh, sensors, forward_map
+    return sensors, forward_map
 
 
 def _key_of_table(spec: ProblemSpec, path: KeyPath) -> str | KeyPath:
@@ -135,7 +146,7 @@ def _key_of_table(spec: ProblemSpec, path: KeyPath) -> str | KeyPath:
     return spec.where("observations", *path) if path[0] == "columns" else path
 
 
-def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
+def _point_electrodes(mesh: Mesh, sensors: Sensors, *, surface: str):
     """Readings of points of the ground by their injections, and what makes a model."""
     positions = positions_in(mesh, sensors.positions, sensors.name)
     numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
@@ -183,6 +194,12 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with errors_at(partial(_key_of, spec, table)):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)
+    make = partial(_experiments, spec, mesh)
+    return mesh, *_by_survey(spec, mesh, observation, observation.sensors, make)
+
+
+def _experiments(spec: ProblemSpec, mesh: Mesh, observation: Observation):
+    """Readings by their experiments, and what makes a model."""
     sensors = observation.sensors
     if spec.experiment:
         observation = observation.take(_order_by_experiment(spec, observation))
@@ -190,8 +207,42 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
         expected = "readings of one experiment, as there is no table [experiment.NAME]"
         found, remedy = ", ".join(np.unique(sensors.experiments)), "add them, or rename the column"
         raise InputError(f"{sensors.name}, column experiment", expected, found, remedy)
-    sensors = observation.sensors
-    return mesh, sensors, partial(_forward_map, spec, mesh, observation)
+    return observation.sensors, partial(_forward_map, spec, mesh, observation)
+
+
+def _by_survey(
+    spec: ProblemSpec, mesh: Mesh, readings: Observation | Sensors, sensors: Sensors, make: Callable
+) -> tuple[Sensors, Callable[..., ForwardModel]]:
+    """What ``make`` makes of readings: their table and what makes a model, of all surveys."""
+    if not spec.survey:
+        return make(readings)
+    where, column = f"{sensors.name}, column {SURVEY}", sensors.further.get(SURVEY)
+    if column is None:
+        remedy = "add the column, or remove the tables [survey.NAME]"
+        raise InputError(where, "the survey of each row", "none", remedy)
+    for row, name in zip(sensors.rows, column, strict=True):
+        if not (name and f"_{name}".isidentifier()):
+            where = f"{sensors.name}, row {row}, column {SURVEY}"
+            expected, found = "the survey's name, of letters and digits", repr(str(name))
+            raise InputError(where, expected, found, "correct it")
+    names = [str(name) for name in dict.fromkeys(column)]
+    for name in spec.survey:
+        if name not in names:
+            expected, remedy = f"readings of survey {name!r}", "add them, or remove its table"
+            raise InputError(where, expected, f"those of {', '.join(names)}", remedy)
+    parts = {name: make(readings.take(np.flatnonzero(column == name))) for name in names}
+
+    def forward_map(**options) -> ForwardModel:
+        changes = {}
+        for name, table in spec.survey.items():
+            key = partial(spec.where, "survey", name, "change")
+            with errors_at(lambda path, key=key: key(*path[path[0] == "prior" :])):
+                changes[name] = table.change.build(mesh, key)
+        models = {name: forward(**options) for name, (_, forward) in parts.items()}
+        with errors_at(lambda path: spec.where("survey", path[-1], "change")):
+            return join_surveys(models, changes)
+
+    return as_one({name: table for name, (table, _) in parts.items()}), forward_map
 
 
 def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndarray:

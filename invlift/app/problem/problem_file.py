@@ -24,6 +24,8 @@ from invlift.files.tables import PROBLEM, Table, json_schema
 
 #: Tables within a section that are written with a heading of their own.
 _HEADINGS = {("sampler", "options")}
+#: Sections of tables by name.
+_NAMED = {("experiment",), ("survey",)}
 
 
 class RunOptions:
@@ -155,14 +157,14 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
 
 def where_in(file: str, path: tuple[str, ...]) -> str:
     """Write "problem.toml, [prior] range"."""
-    size = 2 if path[:2] in _HEADINGS or path[:1] == ("experiment",) else 1
+    size = 2 if path[:2] in _HEADINGS or path[:1] in _NAMED else 1
     heading, key = (".".join(map(str, part)) for part in (path[:size], path[size:]))
     return ", ".join(filter(None, [file, f"[{heading}] {key}".strip() if path else ""]))
 
 
 def _move(path: tuple[str, ...], data: Mapping[str, Any]) -> str | None:
     """Return advice if a table's own key exists in another table."""
-    if len(path) > (3 if path[0] == "experiment" else 2) and path[:-1] not in _HEADINGS:
+    if len(path) > (3 if path[:1] in _NAMED else 2) and path[:-1] not in _HEADINGS:
         return None
     tables = dict(json_schema(Sections)["properties"])
     for outer, inner in _HEADINGS:

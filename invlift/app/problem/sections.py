@@ -233,6 +233,17 @@ class ExperimentTable(ConditionsTable):
         return pde.model_copy(update=own)
 
 
+class SurveyTable(Table):
+    """[survey.NAME]: what has changed at one of several dates (time lapse).
+
+    The readings of each are the rows of the table with its name in the column survey.
+    """
+
+    change: one_of(PRIORS, "kind")
+    """The prior of the change of the log-conductivity, with the keys of [prior], for example
+    change = { kind = "matern", range = 0.5, std = 0.3, smoothness = 1.0 }."""
+
+
 class ObservationsTable(Table):
     """[observations]: the sensor table and what to do with sensors outside the mesh."""
 
@@ -284,6 +295,10 @@ class Sections(Table):
     experiment: dict[_Name, ExperimentTable] = {}
     """The experiments by name, of letters and digits, where the body had several: of each the keys
     that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
+    survey: dict[_Name, SurveyTable] = {}
+    """The surveys in which the field has changed (time lapse), by the names of the table's column
+    survey, of letters and digits: in the others the field is that of [prior]. For example
+    [survey.after] change = { kind = "matern", range = 0.5, std = 0.3, smoothness = 1.0 }."""
     electrodes: ElectrodesTable = None
     """Electrodes in the place of [pde], for example groups = "electrode_*", impedance = 0.05, or
     surface = "ground"."""
@@ -347,6 +362,14 @@ class Sections(Table):
                 remedy = "rename it: results have a field solution_NAME"
                 raise problem("names of letters and digits for experiments", repr(name), remedy)
             _check_groups(experiment.over(self.pde), f" of experiment {name}, with those of [pde]")
+        return self
+
+    @model_validator(mode="after")
+    def _has_surveys_that_fit(self) -> Sections:
+        for name in self.survey:
+            if not f"_{name}".isidentifier():
+                remedy = "rename it: results have a field change_NAME"
+                raise problem("names of letters and digits for surveys", repr(name), remedy)
         return self
 
     @property

@@ -146,7 +146,7 @@ def concatenated(tables: Mapping[str, Sensors]) -> Sensors:
 
     whole = {
         name: column([getattr(each, name) for each in every])
-        for name in (*_ARRAYS, "rows", *_TEXT_ARRAYS)
+        for name in (*_ARRAYS, "rows", *_TEXT_ARRAYS, "electrodes", "currents", "weights")
     }
     if whole["experiments"] is None:
         whole["experiments"] = np.repeat(list(tables), sizes)

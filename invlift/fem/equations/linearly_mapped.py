@@ -1,0 +1,146 @@
+"""Models whose coefficients are a linear map of those that are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, Self
+
+import jax
+import numpy as np
+from scipy.sparse import csr_array
+
+from invlift.fem.linalg import sparse
+from invlift.models.base import AroundModel, ForwardModel
+from invlift.models.on_mesh import OnMesh
+from invlift.programs.pytrees import PyTree, aside
+
+
+class MappedExpansion(NamedTuple):
+    """Where the model was evaluated.
+
+    Attributes
+    ----------
+    inner : pytree
+        The model's own expansion.
+    jacobian : (d, N) or None
+        By the coefficients that are looked for, if it was computed.
+    byproducts : dict of str to Array
+    """
+
+    inner: PyTree
+    jacobian: jax.Array | None
+    byproducts: dict[str, jax.Array]
+
+
+class LinearlyMapped(AroundModel):
+    """The readings of a model as a function of coefficients x, (N,), of which its own are P x.
+
+    A subclass writes :meth:`_byproducts`.
+
+    Attributes
+    ----------
+    model : ForwardModel
+        Of M coefficients.
+    pattern : sparse.Pattern
+        Of P, (M, N).
+    weights : (num_entries,)
+        Its entries.
+    on_mesh : OnMesh
+    """
+
+    model: ForwardModel
+    pattern: sparse.Pattern
+    weights: jax.Array
+    on_mesh: OnMesh = aside(OnMesh())
+
+    @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients."""
+        return self.pattern.by_col.entries.shape[-1]
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free readings, (d,)."""
+        return self.model(self._mapped(coefficients))
+
+    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Readings, (d,), and their derivatives, (d, N)."""
+        return self.linearise(coefficients)[0]
+
+    def linearise(
+        self, coefficients: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], MappedExpansion]:
+        """As :meth:`ForwardModel.linearise`."""
+        (value, by_own), inner = self.model.linearise(self._mapped(coefficients))
+        jacobian = self.pattern.transposed_product(self.weights, by_own.T).T
+        return (value, jacobian), MappedExpansion(inner, jacobian, self._byproducts(inner))
+
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, MappedExpansion]:
+        """As :meth:`ForwardModel.expand`."""
+        value, inner = self.model.expand(self._mapped(coefficients))
+        return value, MappedExpansion(inner, None, self._byproducts(inner))
+
+    def push_forward(
+        self, expansion: MappedExpansion, directions: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The Jacobian times directions, (N, k) to (d, k), and these for :meth:`pull_back`."""
+        return expansion.jacobian @ directions, directions
+
+    def pull_back(
+        self,
+        expansion: MappedExpansion,
+        pushed: jax.Array,
+        weigh: Callable[[jax.Array], jax.Array],
+    ) -> jax.Array:
+        """As :meth:`ForwardModel.pull_back`."""
+        directions = self.pattern.product(self.weights, pushed)
+        _, inner = self.model.push_forward(expansion.inner, directions)
+
+        def weigh_own(columns):
+            # A model that pulls back from directions as they are gives these to be weighed, and
+            # joined models hand over weighed ones of those that are looked for.
+            if columns is directions:
+                return self.pattern.product(self.weights, weigh(pushed))
+            return weigh(columns)
+
+        gradient = self.model.pull_back(expansion.inner, inner, weigh_own)
+        return self.pattern.transposed_product(self.weights, gradient[:, None])[:, 0]
+
+    def derivative(self, expansion: MappedExpansion, direction: jax.Array) -> jax.Array:
+        """As :meth:`ForwardModel.derivative`."""
+        if expansion.jacobian is not None:
+            return expansion.jacobian @ direction
+        return self.model.derivative(expansion.inner, self._mapped(direction))
+
+    def higher_derivative(
+        self, expansion: MappedExpansion, path: tuple[jax.Array, ...], lower: PyTree = ()
+    ) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.higher_derivative`."""
+        path = tuple(self._mapped(each) for each in path)
+        return self.model.higher_derivative(expansion.inner, path, lower)
+
+    def alike(self) -> np.ndarray | None:
+        """As of the model."""
+        return self.model.alike()
+
+    def of_readings(self, rows: np.ndarray) -> Self:
+        """As of the model."""
+        known = self.on_mesh._replace(sensors=None)
+        return replace(self, model=self.model.of_readings(rows), on_mesh=known)
+
+    def _mapped(self, coefficients):
+        """Coefficients of the model, P x, (M,)."""
+        return self.pattern.product(self.weights, coefficients[:, None])[:, 0]
+
+    def _byproducts(self, inner: PyTree) -> dict[str, jax.Array]:
+        """Of the model's expansion, those that there are here."""
+        raise NotImplementedError
+
+
+def as_pattern(matrix: csr_array) -> tuple[sparse.Pattern, jax.Array]:
+    """Pattern and entries of P, of which no place is given twice."""
+    matrix = csr_array(matrix).tocoo()
+    pattern, entries = sparse.pattern(matrix.row, matrix.col, *matrix.shape)
+    weights = np.zeros(matrix.nnz)
+    weights[entries] = matrix.data
+    return pattern, jax.device_put(weights)

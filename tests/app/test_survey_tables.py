@@ -1,0 +1,67 @@
+"""Problem files of surveys at several dates."""
+
+import copy
+
+import numpy as np
+import pytest
+from problem_files import REMOVED, assert_named, readings, write_problem
+
+from invlift.app.problem.build import build_problem
+from invlift.app.problem.problem_file import read_problem
+
+SENSORS = "x,y,value,survey\n0.3,0.4,2.1,1998\n0.6,0.7,1.4,2004\n0.8,0.2,3.1,1998\n"
+CHANGE = {"kind": "matern", "range": 0.5, "std": 0.4, "smoothness": 1.0}
+
+
+def write(folder, changes=None, sensors=SENSORS):
+    given = copy.deepcopy({"survey": {"2004": {"change": CHANGE}}}) | (changes or {})
+    return write_problem(folder, given, sensors=sensors)
+
+
+def test_rows_of_a_survey_are_read_at_its_own_field(tmp_path):
+    problem = build_problem(read_problem(write(tmp_path)))
+    assert problem.sensors.rows.tolist() == [2, 4, 3]
+    assert problem.model.solutions == ("solution_1998", "solution_2004")
+    rng = np.random.default_rng(2)
+    size = problem.mesh.num_nodes
+    phi, change = rng.standard_normal((2, size))
+    found = readings(problem.model, np.concatenate([phi, change]))
+    plain = write_problem(tmp_path / "plain", {}, sensors=SENSORS.replace(",survey", ",other"))
+    alone = build_problem(read_problem(plain)).model
+    before, after = readings(alone, phi), readings(alone, phi + change)
+    np.testing.assert_allclose(found, [before[0], before[2], after[1]], rtol=1e-12)
+
+
+def test_electrodes_have_surveys_of_which_impedances_are_one_unknown(tmp_path):
+    rows = ["left,right,bottom,top,0.1", "right,top,left,bottom,-0.4", "left,top,left,top,2.1"]
+    table = "a,b,m,n,value,survey\n"
+    table += "".join(f"{row},{name}\n" for row in rows for name in ("first", "second"))
+    unknown = {"distribution": "lognormal", "median": 0.1, "factor": 2.0}
+    groups = {"groups": ["left", "right", "bottom", "top"], "impedance": unknown}
+    sections = {"pde": REMOVED, "electrodes": groups, "survey": {"second": {"change": CHANGE}}}
+    problem = build_problem(read_problem(write(tmp_path, sections, table)))
+    assert list(problem.model.on_mesh.further) == ["impedance", "change_second"]
+    assert problem.sensors.rows.tolist()[:3] != problem.sensors.rows.tolist()[3:]
+    assert problem.sensors.electrodes.shape == (6, 4)
+    phi = np.linspace(-1.0, 1.0, problem.mesh.num_nodes)
+    found = readings(problem.model, np.concatenate([phi, np.full(4, 0.2), 0.0 * phi]))
+    np.testing.assert_allclose(found[:3], found[3:], rtol=1e-12)
+    moved = readings(problem.model, np.concatenate([phi, np.full(4, 0.2), 0.0 * phi + 0.1]))
+    np.testing.assert_allclose(moved[:3], found[:3], rtol=1e-12)
+    assert np.all(moved[3:] != found[3:])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sensors", "words"),
+    [
+        ({}, SENSORS.replace(",survey", ",date"), "column survey: expected the survey of each row"),
+        ({}, SENSORS.replace("1.4,2004", "1.4,"), "row 3, column survey"),
+        ({}, SENSORS.replace("2004", "2003"), "'2004', found those of 1998, 2003"),
+        ({"survey": {"2004": {"change": CHANGE | {"range": -1.0}}}}, SENSORS,
+         "[survey.2004] change"),
+        ({"survey": {"2004": {}}}, SENSORS, "[survey.2004] change"),
+        ({"survey": {"a b": {"change": CHANGE}}}, SENSORS, "letters and digits"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named(tmp_path, changes, sensors, words):
+    assert_named(write(tmp_path, changes, sensors), [words])
