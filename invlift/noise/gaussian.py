@@ -25,17 +25,40 @@ def gaussian_noise(
         readings or, by :func:`unknown_scale`, for each group of them.  Of relative noise that of
         the logarithm.
     relative : bool
+        Whether the noise multiplies the readings.
+
+    Returns
+    -------
+    GaussianNoise
+        For :func:`inverse_problem`.
 
     Raises
     ------
     InputError
         If a known scale is not finite and positive.
+
+    Examples
+    --------
+    >>> invlift.gaussian_noise(0.1).num_parameters
+    0
+    >>> invlift.gaussian_noise(invlift.lognormal(median=0.1, factor=2.0)).num_parameters
+    1
     """
     return GaussianNoise(as_scale(scale), relative=relative)
 
 
 def known_noise(sigma: float | np.ndarray) -> GaussianNoise:
     """Gaussian noise of known scale, one number or (d,), in units of the observations.
+
+    Parameters
+    ----------
+    sigma : float or (d,) array
+        Standard deviation, in the unit of the readings.
+
+    Returns
+    -------
+    GaussianNoise
+        For :func:`inverse_problem`.
 
     Raises
     ------

@@ -71,6 +71,11 @@ def laplace_noise(
     relative : bool
         Whether r is y - F or, if so, log(y / F).
 
+    Returns
+    -------
+    LaplaceNoise
+        For :func:`inverse_problem`.
+
     Raises
     ------
     InputError

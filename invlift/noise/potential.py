@@ -84,6 +84,11 @@ def potential_noise(
     relative : bool
         Whether r is y - F or, if so, log(y / F).
 
+    Returns
+    -------
+    PotentialNoise
+        For :func:`inverse_problem`.
+
     Raises
     ------
     InputError

@@ -358,6 +358,11 @@ def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
         Index, from 0, of each reading's scale, ``numpy.arange(d)`` for one for each; or the name of
         its group, of which the first that is named has the first scale.
 
+    Returns
+    -------
+    UnknownScale or ScalesOfGroups
+        For the ``scale`` of a noise.
+
     Raises
     ------
     InputError

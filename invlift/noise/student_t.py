@@ -63,6 +63,12 @@ def student_t_noise(
     degrees_of_freedom : number or Distribution
         nu: known, at least 1, or unknown with a prior such as ``lognormal(2.0, 0.7)``.
     relative : bool
+        Whether the noise multiplies the readings.
+
+    Returns
+    -------
+    StudentTNoise
+        For :func:`inverse_problem`.
 
     Raises
     ------

@@ -80,6 +80,11 @@ def inverse_problem(
         own, ``Triangular()`` where it also depends on those of the readings before (the same,
         appendix C), or another of :mod:`invlift.lift.jacobians`.  Without one all is dense.
 
+    Returns
+    -------
+    InverseProblem
+        For :func:`invlift.sample`.
+
     Raises
     ------
     InputError
@@ -87,6 +92,18 @@ def inverse_problem(
         precision, or the forward map is not finite at the prior mean or cannot be differentiated;
         if there are not more unknowns than exact readings, or a derivative outside the structure is
         not zero.
+
+    Examples
+    --------
+    >>> times = np.array([1.0, 2.0, 4.0])
+    >>> problem = invlift.inverse_problem(
+    ...     lambda start, rate: start * jnp.exp(-rate * times),
+    ...     {"start": invlift.normal(10.0, 1.0), "rate": invlift.lognormal(median=0.3, factor=2.0)},
+    ...     invlift.gaussian_noise(0.1),
+    ...     [7.5, 5.4, 3.1],
+    ... )
+    >>> problem.num_unknowns, problem.num_observations
+    (2, 3)
     """
     axes, prior = dict(axes or {}), _prior(prior, model)
     has_names = isinstance(prior, NamedPrior) and not isinstance(model, ForwardModel)
@@ -364,6 +381,11 @@ def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()
     observed : (d,) array
     arguments : tuple
         Further arguments of ``fn``.
+
+    Returns
+    -------
+    InverseProblem
+        For :func:`invlift.sample`.
 
     Raises
     ------

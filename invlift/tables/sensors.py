@@ -68,12 +68,23 @@ def read_sensors(
     clock : Clock, optional
         Of a field that changes in time: the table has a column ``time`` then, of numbers or dates.
 
+    Returns
+    -------
+    Sensors
+        With d readings, their places and what else the table says of them.
+
     Raises
     ------
     InputError
         If the file cannot be read, a column is missing, repeated or nearly one of those above, a
         row has too few or too many entries, or an entry is not a finite number (for sigma: a
         positive one).
+
+    Examples
+    --------
+    >>> sensors = invlift.read_sensors("examples/disc/sensors.csv", 2)
+    >>> sensors.points.shape, sensors.values.shape
+    ((10, 2), (10,))
     """
     axes = list("xyz"[:dim])
     table, notes = read_table(source), []

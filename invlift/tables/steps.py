@@ -19,7 +19,18 @@ TIME, STRENGTH = "time", "strength"
 def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None) -> Steps:
     """Steps of a table with the columns ``time`` and ``strength``, of text with commas.
 
-    The clock says what its times mean; without one they are numbers.
+    Parameters
+    ----------
+    path : str or path-like
+    before : float
+        What the number was before the first row.
+    clock : Clock, optional
+        What the times of the table mean; without one they are numbers.
+
+    Returns
+    -------
+    Steps
+        As of :func:`steps`.
 
     Raises
     ------

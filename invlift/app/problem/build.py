@@ -52,9 +52,23 @@ SURVEY = "survey"
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InverseProblem:
     """Read what a problem file names and put the inverse problem together.
 
-    ``needs_values`` is whether the sensor table must have readings; if not, they are taken as zero
-    wherever there are none, and the noise as known. An InputError if a file, group, field or sensor
-    is not what it should be.
+    Parameters
+    ----------
+    spec : ProblemSpec
+        Of :func:`read_problem`.
+    needs_values : bool
+        Whether the sensor table must have readings; if not, they are taken as zero wherever there
+        are none, and the noise as known.
+
+    Returns
+    -------
+    InverseProblem
+        With the mesh of the file, its sensors, and the units that it names.
+
+    Raises
+    ------
+    InputError
+        If a file, group, field or sensor is not what it should be.
     """
     mesh, times = read_mesh_of(spec), spec.mesh.refine_solution
     is_corrected = times == AT_MODE and needs_values

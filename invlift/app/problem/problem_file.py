@@ -88,8 +88,21 @@ class ProblemSpec(RunOptions, Sections):
 def read_problem(path: str | os.PathLike) -> ProblemSpec:
     """Read a problem file, in which relative paths start at its own directory.
 
-    An InputError if it cannot be read, is not TOML, or has an unknown key, a missing key, a value
-    of the wrong type or out of range, or two conditions on one boundary group.
+    Parameters
+    ----------
+    path : str or path-like
+        A file in TOML.
+
+    Returns
+    -------
+    ProblemSpec
+        For :func:`build_problem`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is not TOML, or has an unknown key, a missing key, a value of the
+        wrong type or out of range, or two conditions on one boundary group.
     """
     file, remedy = os.fspath(path), "give the path of a problem file in TOML"
     text = read_text(Path(path), file, "a problem file", remedy=remedy)

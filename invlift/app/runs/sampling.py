@@ -140,6 +140,18 @@ def sample(
     InputError
         If an argument is out of range, no start with a finite density is found, or the folder
         holds chains that are not to be resumed or belong to another problem.
+
+    Examples
+    --------
+    >>> problem = invlift.inverse_problem(
+    ...     lambda x: jnp.stack([x, x**2]), {"x": invlift.normal(1.0, 1.0)}, 0.1, [1.9, 4.1]
+    ... )
+    >>> run = invlift.sample(problem, chains=2, warmup=50, draws=100, seed=1)
+    >>> run.chains[0].draws["x"].shape
+    (100,)
+    >>> posterior = problem.posterior(run)
+    >>> bool(1.9 < posterior.summary().loc["x", "mean"] < 2.1)
+    True
     """
     _check_is_target(problem)
     require_float64()

@@ -120,6 +120,11 @@ def geometric_factors(positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     positions : (K, 2 or 3) array
     numbers : (d, 4) array of int
         Which electrodes a, b, m and n are, from 0; -1 is infinitely far away.
+
+    Returns
+    -------
+    (d,) array
+        In the unit of length of the positions; infinite where a reading is 0 on uniform ground.
     """
 
     def inverse(reads: int, drives: int) -> np.ndarray:

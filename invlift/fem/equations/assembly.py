@@ -109,6 +109,14 @@ def assemble_poisson(
         is outside the mesh, neither a Dirichlet nor a Robin boundary is given (the equation then
         fixes u only up to a constant), a part of the mesh touches none of them, a flux is read
         where none can be found, or JAX is not in double precision.
+
+    Examples
+    --------
+    >>> mesh = invlift.read_mesh("meshes/disc.msh")
+    >>> observation = invlift.locate(mesh, invlift.read_sensors("examples/disc/sensors.csv", 2))
+    >>> forward = invlift.assemble_poisson(mesh, observation, source=100.0, dirichlet={"rim": 0.0})
+    >>> forward(np.zeros(469)).shape  # log-conductivity at the nodes to the readings
+    (10,)
     """
     require_float64(points=mesh.points)
     conditions = {

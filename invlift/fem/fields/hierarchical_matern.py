@@ -363,6 +363,11 @@ def hierarchical_matern_prior(
     boundary : {"neumann", "robin"}
         As for :func:`~invlift.fem.fields.matern.matern_prior`.
 
+    Returns
+    -------
+    HierarchicalMaternPrior
+        Of N coefficients, one for each node.
+
     Raises
     ------
     InputError

@@ -154,6 +154,11 @@ def inclusion_prior(
         Of the step, in standard deviations of the field, from 0.01 to 10.  For nu = 2 in the plane
         the conductivity changes from 16 to 84 % over about half of ``width`` times the range.
 
+    Returns
+    -------
+    InclusionPrior
+        Of the log-conductivity at the nodes, beside unknown conductivities.
+
     Raises
     ------
     InputError

@@ -76,6 +76,11 @@ def independent_prior(
     mean, std : float or dict
         One number, or a number per named subdomain (all of them).
 
+    Returns
+    -------
+    IndependentPrior
+        Of one coefficient for each cell.
+
     Raises
     ------
     InputError

@@ -292,6 +292,11 @@ def matern_prior(
         for smoothness 1; for 2 and 3 it is 0.76 and 0.68 of that inside at an edge of the plane,
         and about 0.6 and 0.45 in corners.
 
+    Returns
+    -------
+    MaternPrior
+        Of N coefficients, one for each node.
+
     Raises
     ------
     InputError
@@ -301,6 +306,13 @@ def matern_prior(
     -----
     The marginal variance is Gamma(nu) / (Gamma(alpha) (4 pi)^(dim/2) kappa^(2 nu) tau^2)
     (Lindgren, Rue & Lindstrom 2011, section 2).
+
+    Examples
+    --------
+    >>> mesh = invlift.read_mesh("meshes/disc.msh")
+    >>> prior = invlift.matern_prior(mesh, range=1.0, std=1.0, smoothness=2.0)
+    >>> prior.num_white
+    469
     """
     require_float64(points=mesh.points)
     alpha = matern_alpha(smoothness, mesh.dim)

@@ -43,10 +43,21 @@ def read_mesh(
     length_unit : str
         What to.
 
+    Returns
+    -------
+    Mesh
+        With named boundaries and subdomains, and notes of what was changed.
+
     Raises
     ------
     InputError
         If the file cannot be read, or the mesh fails a check of `mesh_from_arrays`.
+
+    Examples
+    --------
+    >>> mesh = invlift.read_mesh("meshes/disc.msh")
+    >>> mesh.num_nodes, sorted(mesh.boundaries)
+    (469, ['rim'])
     """
     name = os.fspath(path)
     arrays, notes = read_mesh_arrays(Path(path), name)
@@ -91,12 +102,26 @@ def mesh_from_arrays(
     name : str
         What error messages call the mesh.
 
+    Returns
+    -------
+    Mesh
+        With positively oriented cells, and notes of what was changed.
+
     Raises
     ------
     InputError
         For wrong shapes, non-finite coordinates, nodes that do not exist, triangles outside a plane
         of one z, degenerate or duplicate elements, two on the same side
         of a facet, and groups or fields that do not fit the mesh.
+
+    Examples
+    --------
+    >>> corners = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    >>> mesh = invlift.mesh_from_arrays(
+    ...     corners, [[0, 1, 2], [0, 2, 3]], boundaries={"left": [[3, 0]]}
+    ... )
+    >>> mesh.num_cells, sorted(mesh.boundaries)
+    (2, ['left'])
     """
     points, cells = _as_array(points, "points", name), _as_array(cells, "cells", name)
     mesh_checks.check_arrays(points, cells, name)

@@ -108,6 +108,13 @@ def locate(
     InputError
         If a row is not what its kind must be; if a sensor is outside and `outside` is "error" (its
         row and distance are named), or all sensors are dropped; if there is no group of a name.
+
+    Examples
+    --------
+    >>> mesh = invlift.read_mesh("meshes/disc.msh")
+    >>> observation = invlift.locate(mesh, invlift.read_sensors("examples/disc/sensors.csv", 2))
+    >>> observation.weights.shape  # sensors, corners of a triangle
+    (10, 3)
     """
     if outside not in ("error", "project", "drop"):
         raise InputError(

@@ -173,6 +173,11 @@ def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **col
         Further attributes of :class:`Sensors`, such as ``kinds`` and ``over``; ``minus`` is
         (d, dim).  Text that is missing, None or NaN as in a data frame, is "".
 
+    Returns
+    -------
+    Sensors
+        With d readings.
+
     Raises
     ------
     InputError

@@ -105,6 +105,11 @@ def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:
     name : str
         What error messages call it.
 
+    Returns
+    -------
+    Steps
+        For a source or a boundary value of :func:`invlift.assemble_transient`.
+
     Raises
     ------
     InputError
@@ -133,6 +138,11 @@ def oscillation(rows: Sequence, mean: float = 0.0, name: str = "periodic") -> Os
         What the number oscillates about.
     name : str
         What error messages call it.
+
+    Returns
+    -------
+    Oscillation
+        For a source or a boundary value of :func:`invlift.assemble_transient`.
 
     Raises
     ------

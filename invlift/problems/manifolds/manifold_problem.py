@@ -57,6 +57,11 @@ def manifold_problem(
         onto the manifold.  Without one these are random points on named manifolds, and standard
         normal numbers in what is free.
 
+    Returns
+    -------
+    ManifoldProblem
+        For :func:`invlift.sample`.
+
     Raises
     ------
     InputError

@@ -157,6 +157,16 @@ def constraints(parts: Sequence[Manifold], position: jax.Array) -> jax.Array:
 def sphere(n: int) -> Manifold:
     """The unit vectors (n,): for n = 3 the sphere of the space we live in.
 
+    Parameters
+    ----------
+    n : int
+        Number of entries, at least 2.
+
+    Returns
+    -------
+    Manifold
+        For the unknowns of :func:`manifold_problem`.
+
     Raises
     ------
     InputError
@@ -170,6 +180,16 @@ def stiefel(n: int, r: int) -> Manifold:
 
     For r = n, the orthogonal group, it has two parts, of determinants 1 and -1, between which no
     chain moves.
+
+    Parameters
+    ----------
+    n, r : int
+        Numbers of rows and columns.
+
+    Returns
+    -------
+    Manifold
+        For the unknowns of :func:`manifold_problem`.
 
     Raises
     ------

@@ -250,6 +250,11 @@ def normal(mean: float | np.ndarray, sd: float | np.ndarray) -> Normal:
     mean, sd : float or array
         In the unit of the value; arrays give the shape of the value.
 
+    Returns
+    -------
+    Normal
+        Of a number, or of an array of the shape of its arguments.
+
     Raises
     ------
     InputError
@@ -259,7 +264,16 @@ def normal(mean: float | np.ndarray, sd: float | np.ndarray) -> Normal:
 
 
 def uniform(low: float | np.ndarray, high: float | np.ndarray) -> Uniform:
-    """Uniform distribution between two bounds, numbers or arrays, in the unit of the value.
+    """Uniform distribution between two bounds.
+
+    Parameters
+    ----------
+    low, high : float or array
+        In the unit of the value; arrays give the shape of the value.
+
+    Returns
+    -------
+    Uniform
 
     Raises
     ------
@@ -290,10 +304,21 @@ def lognormal(
         In place of these: the median, in the unit of the value, and the factor above 1 by which the
         value is off as a rule: two in three values are between median / factor and median * factor.
 
+    Returns
+    -------
+    Lognormal
+        Of a number, or of an array of the shape of its arguments.
+
     Raises
     ------
     InputError
         If not one of the two pairs is given, or a number is not what it should be.
+
+    Examples
+    --------
+    >>> rate = invlift.lognormal(median=0.1, factor=2.0)
+    >>> np.round(rate.transform(np.array([1.0])), 3)  # one standard deviation above the median
+    Array(0.2, dtype=float64)
     """
     pairs = {"location and scale": (location, scale), "median and factor": (median, factor)}
     given = [name for name, pair in pairs.items() if any(part is not None for part in pair)]
@@ -324,7 +349,16 @@ def lognormal(
 
 
 def half_normal(scale: float | np.ndarray) -> HalfNormal:
-    """|Normal(0, scale^2)|, the scale in the unit of the value.
+    """|Normal(0, scale^2)|.
+
+    Parameters
+    ----------
+    scale : float or array
+        In the unit of the value; an array gives the shape of the value.
+
+    Returns
+    -------
+    HalfNormal
 
     Raises
     ------
@@ -335,12 +369,42 @@ def half_normal(scale: float | np.ndarray) -> HalfNormal:
 
 
 def half_cauchy(scale: float | np.ndarray) -> HalfCauchy:
-    """The scale, which is the median, times |Cauchy|; otherwise as :func:`half_normal`."""
+    """|Cauchy(0, scale)|, whose median is the scale.
+
+    Parameters
+    ----------
+    scale : float or array
+        In the unit of the value; an array gives the shape of the value.
+
+    Returns
+    -------
+    HalfCauchy
+
+    Raises
+    ------
+    InputError
+        If the scale is not positive.
+    """
     return HalfCauchy(_positive("half_cauchy, scale", scale))
 
 
 def exponential(mean: float | np.ndarray) -> Exponential:
-    """Exponential distribution; otherwise as :func:`half_normal`."""
+    """Exponential distribution.
+
+    Parameters
+    ----------
+    mean : float or array
+        In the unit of the value; an array gives the shape of the value.
+
+    Returns
+    -------
+    Exponential
+
+    Raises
+    ------
+    InputError
+        If the mean is not positive.
+    """
     return Exponential(_positive("exponential, mean", mean))
 
 
