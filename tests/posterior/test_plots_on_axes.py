@@ -89,3 +89,15 @@ def test_names_of_earlier_versions_say_where_they_are_now():
         assert not hasattr(Posterior, name)
         part, method = place.removesuffix("()").split(".")
         assert hasattr(type(getattr(posterior, part)), method)
+
+
+def test_a_picture_is_drawn_once_and_keeps_its_layout(monkeypatch):
+    posterior = make_posterior()
+    drawn, draw = [], Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda own, to: (drawn.append(own), draw(own, to))[1])
+    for panels in (posterior.plot.sensors(), posterior.plot.chains()):
+        drawn.clear()
+        layout = panels.figure.get_layout_engine()
+        panels.figure._repr_png_()
+        assert len(drawn) == 1
+        assert layout is panels.figure.get_layout_engine() is not None

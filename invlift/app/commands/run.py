@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import threading
 import time
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
@@ -40,6 +42,8 @@ from invlift.samplers.chains.results import Run
 
 #: Time that chains have at least, whatever was spent before they begin, s.
 SHORTEST = 1.0
+#: What results need: seconds of imports, which a thread does while the chains run.
+RESULTS = "invlift.app.runs.results", "invlift.posterior.output.report"
 #: The file that says which run the saved chains belong to.
 RECORD = "run.json"
 
@@ -92,6 +96,7 @@ def _sampled(
     """Draw from the posterior; ``spent`` is how much of the budget is gone, s."""
     settings, kernel = spec.sampler, spec.sampler.kernel()
     sizes = settings.chains, settings.warmup, settings.num_draws
+    threading.Thread(target=lambda: [*map(import_module, RESULTS)], daemon=True).start()
     with (
         interrupts_raise(),
         progress_display(errors, *sizes, kernel.standards.failures_in_brief) as on_progress,

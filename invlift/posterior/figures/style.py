@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import matplotlib
 import numpy as np
@@ -44,6 +45,8 @@ STYLE = {
     "figure.constrained_layout.h_pad": 0.08,
     "figure.constrained_layout.w_pad": 0.12,
 }
+#: Settings of matplotlib that would give a figure a layout of its own.
+_NO_LAYOUT = {"figure.autolayout": False, "figure.constrained_layout.use": False}
 DASHED = (0, (4, 3))
 #: Rows of a figure that fit a page.
 MAX_SCALARS = 8
@@ -56,7 +59,7 @@ class _Figure(Figure):
     def _repr_png_(self) -> bytes:
         # Once pyplot is in use, IPython has a way of its own to show figures, and prefers it.
         png = io.BytesIO()
-        self.savefig(png, format="png")
+        write_figure(self, png, self.dpi, format="png")
         return png.getvalue()
 
 
@@ -136,6 +139,24 @@ def check_format(where: str, path: str | os.PathLike) -> None:
         raise InputError(where, expected, f"{path}", "correct the name")
 
 
+def write_figure(figure: Figure, file: Path | BinaryIO, dots_per_inch: float, **settings) -> None:
+    """Write a figure to a file; `settings` as of ``Figure.savefig``."""
+    layout, own = figure.get_layout_engine(), figure.dpi
+    if layout is None:
+        figure.savefig(file, dpi=dots_per_inch, **settings)
+        return
+    # Matplotlib itself draws a figure twice if it has a layout, the first time only to find that.
+    figure.set_dpi(dots_per_inch)
+    layout.execute(figure)
+    with matplotlib.rc_context(_NO_LAYOUT):
+        figure.set_layout_engine(None)
+        try:
+            figure.savefig(file, dpi=dots_per_inch, **settings)
+        finally:
+            figure.set_dpi(own)
+            figure.set_layout_engine(layout)
+
+
 def saved(panels: Panels, path: str | os.PathLike | None) -> Panels:
     """Write the figure of axes, if there is a path, in the format of its ending; return these.
 
@@ -146,5 +167,5 @@ def saved(panels: Panels, path: str | os.PathLike | None) -> Panels:
         with replace_on_success(path) as temporary:
             is_png = temporary.suffix == ".png"  # whose best compression takes as long as all else
             settings = {"pil_kwargs": {"compress_level": 3}} if is_png else {}
-            panels.figure.savefig(temporary, dpi=DOTS_PER_INCH, **settings)
+            write_figure(panels.figure, temporary, DOTS_PER_INCH, **settings)
     return panels

@@ -20,7 +20,14 @@ from invlift.files.atomic import replace_on_success
 from invlift.posterior.figures.field_plots import Panel, draw_bar, draw_sensors, plot_maps
 from invlift.posterior.figures.flat_mesh import AXIS_NAMES, flatten
 from invlift.posterior.figures.scalar_plots import parameters_of
-from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, Panels, draw_legend, new_axes
+from invlift.posterior.figures.style import (
+    CHAIN_COLOURS,
+    FAINT,
+    Panels,
+    draw_legend,
+    new_axes,
+    write_figure,
+)
 from invlift.posterior.names import CONDUCTIVITY, FIELD
 from invlift.posterior.output.files import (
     number_style,
@@ -243,8 +250,8 @@ def _hint(text: str) -> str:
 def _image(panels: Panels, words: str) -> str:
     """A figure as an image of the page; `words` say what it shows to those who do not see it."""
     content, figure = io.BytesIO(), panels.figure
-    settings = {"dpi": DOTS_PER_INCH, "pil_kwargs": {"quality": QUALITY}}
-    figure.savefig(content, format="webp", **settings)
+    settings = {"format": "webp", "pil_kwargs": {"quality": QUALITY}}
+    write_figure(figure, content, DOTS_PER_INCH, **settings)
     source = "data:image/webp;base64," + base64.b64encode(content.getvalue()).decode()
     width, height = (round(96 * inches) for inches in figure.get_size_inches())
     size = f'width="{width}" height="{height}"'
