@@ -51,6 +51,21 @@ _EXPONENTS = str.maketrans("²³⁻¹", "23-1")
 _BEHIND = re.compile(r"\s*(?:\[([^\]]*)\]|\(([^()]*(?:\([^()]*\))?[^()]*)\))$")
 
 
+#: The unit of a logarithm, as UDUNITS writes it.
+_LOGARITHMIC = "ln(re 1 {})"
+
+
+def logarithmic(unit: str) -> str:
+    """The unit of the natural logarithm of what has a unit: "ln(re 1 S/m)"."""
+    return _LOGARITHMIC.format(unit)
+
+
+def of_logarithm(text: str) -> str:
+    """The unit of what a logarithm is of, "" if the text is none of a logarithm."""
+    start, _, end = _LOGARITHMIC.partition("{}")
+    return text.removeprefix(start).removesuffix(end) if text.startswith(start) else ""
+
+
 def without_unit(column: str) -> tuple[str, str]:
     """The name of a column, and the unit behind it: "x [m]" or "x (m)" is x in m."""
     match = _BEHIND.search(column)

@@ -94,6 +94,17 @@ def test_an_unknown_line():
     assert np.abs(readings(fine, mesh) - known).max() < 0.1 * np.abs(known).max()
 
 
+def test_lines_inside_the_body_are_known():
+    """Where subdomains meet, and groups of edges; none of a body of one part."""
+    mesh = with_line(4)
+    ends = mesh.points[mesh.inner_facets]
+    is_fracture = np.isclose(ends[..., 1], 0.5).all(axis=1)
+    is_border = np.isclose(ends[..., 0], 0.5).all(axis=1)
+    assert (is_fracture.sum(), is_border.sum(), len(ends)) == (4, 4, 8)
+    plain = mesh_from_arrays(mesh.points, mesh.cells, boundaries={"left": mesh.facets("left")})
+    assert plain.inner_facets.shape == (0, 2)
+
+
 def test_lines_of_a_problem_file(tmp_path):
     changes = {
         "pde.lines": {"fracture": {"distribution": "lognormal", "median": 0.5, "factor": 3.0}}

@@ -258,6 +258,8 @@ def test_units_of_columns_are_converted(tmp_path):
     )
     described = {each.name: each.unit for each in quantities_of(fields[0])}
     assert described["solution"] == described["predicted"] == "V"
+    assert fields[0].mesh.unit == "m"
+    assert fields[1].mesh.unit == ""
     assert {each.unit for each in quantities_of(fields[1])} == {""}
     for keys, text, parts in (
         ({"length": "V"}, plain, ["[units] length", "a unit of length", "'V'"]),

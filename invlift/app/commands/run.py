@@ -192,5 +192,7 @@ def _run_info(spec) -> dict:
     name = PROBLEM_FILES[not isinstance(spec, ProblemSpec)]
     info |= {"problem_sha256": problem_sha256(name, text_of(spec))}
     if isinstance(spec, ProblemSpec):
+        units = {} if spec.units is None else spec.units.model_dump(exclude_none=True)
+        info |= {"units": units} if units else {}
         return info | {"mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest()}
     return info | {"source": f"{spec.source}:{spec.name}"}

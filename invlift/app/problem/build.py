@@ -11,7 +11,13 @@ import numpy as np
 
 from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problem.schedule_tables import ClockTable, ScheduleTable
-from invlift.app.problem.sections import AT_MODE, ConditionsTable, PdeTable, StorageField
+from invlift.app.problem.sections import (
+    AT_MODE,
+    ConditionsTable,
+    PdeTable,
+    StorageField,
+    UnitsTable,
+)
 from invlift.app.runs.mesh_correction import corrected_at_mode
 from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.electrodes.complete import (
@@ -27,7 +33,7 @@ from invlift.fem.electrodes.quadrupoles import electrode_numbers, patterns_of, p
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
-from invlift.fem.mesh.construction import METRE, read_mesh
+from invlift.fem.mesh.construction import read_mesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.readings.sensors import Sensors
@@ -35,7 +41,7 @@ from invlift.fem.time.assembly import assemble_transient
 from invlift.models.base import ForwardModel
 from invlift.models.combinations import Combinations
 from invlift.noise import Noise, known_noise
-from invlift.posterior.names import PREDICTED
+from invlift.posterior.names import FIELD, PREDICTED, SIGMA
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
 from invlift.tables.distributions import DistributionTable
@@ -43,6 +49,7 @@ from invlift.tables.priors import BoundaryNormalTable
 from invlift.tables.sensors import read_sensors
 from invlift.tables.times import Clock
 from invlift.tables.voltages import read_voltages
+from invlift.units import logarithmic
 from invlift.unknowns.named import Unknown
 
 #: The column that says of which survey a row is.
@@ -85,17 +92,31 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
         problem = inverse_problem(forward, prior, noise, sensors.values)
         if is_corrected:
             problem = corrected_at_mode(problem)
-        if spec.units and spec.units.solution:
-            names = *problem.model.solutions, PREDICTED
-            problem = problem.with_units(dict.fromkeys(names, spec.units.solution))
+        if spec.units is not None:
+            problem = problem.with_units(_units_of_draws(spec.units, problem))
     return problem
+
+
+def _units_of_draws(units: UnitsTable, problem: InverseProblem) -> dict[str, str]:
+    """Units of the solution, of its readings and their noise, and of the logarithm of the field."""
+    names = [*problem.model.solutions, PREDICTED] if units.solution else []
+    kinds = getattr(problem.sensors, "kinds", None)
+    if (
+        names
+        and SIGMA in problem.shapes_of_draws()
+        and not problem.noise.relative
+        and kinds is None
+    ):
+        names.append(SIGMA)
+    of_field = {FIELD: logarithmic(units.conductivity)} if units.conductivity else {}
+    return dict.fromkeys(names, units.solution) | of_field
 
 
 def read_mesh_of(spec: ProblemSpec) -> Mesh:
     """The mesh of a problem file, in its unit of length."""
     table = spec.mesh
     with errors_at(lambda path: spec.where("mesh", "unit") if path[-1] == "unit" else path):
-        wanted = spec.units.length if spec.units else METRE
+        wanted = spec.units.length if spec.units else ""
         return read_mesh(table.file, facets=table.facets, unit=table.unit, length_unit=wanted)
 
 

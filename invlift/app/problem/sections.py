@@ -283,6 +283,9 @@ class UnitsTable(Table):
     solution: _Name = None
     """The unit of the solution, for example solution = "degC": readings of it in another unit,
     "value [mV]", are converted, and results have it."""
+    conductivity: _Name = None
+    """The unit of the conductivity, for example conductivity = "W/(m K)", that pictures and results
+    have; nothing is converted to it."""
 
 
 class Sections(Table):

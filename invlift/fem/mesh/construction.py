@@ -24,7 +24,7 @@ def read_mesh(
     *,
     facets: str | os.PathLike | None = None,
     unit: str | None = None,
-    length_unit: str = METRE,
+    length_unit: str = "",
 ) -> Mesh:
     """Read a triangle or tetrahedron mesh from a file of any format that meshio reads.
 
@@ -41,7 +41,7 @@ def read_mesh(
     unit : str, optional
         The unit of the file's coordinates, "mm" for example: they are converted.
     length_unit : str
-        What to.
+        What to, metre if it is left out; pictures have it on their axes if it is given.
 
     Returns
     -------
@@ -65,14 +65,15 @@ def read_mesh(
         own = read_facet_groups(Path(facets), os.fspath(facets), arrays["points"])
         arrays["boundaries"] = arrays["boundaries"] | own
     if unit is not None:
-        factor = factor_between(unit, length_unit)
+        wanted = length_unit or METRE
+        factor = factor_between(unit, wanted)
         if factor is None:
             expected, remedy = "a unit of length", "write mm, cm, m, km or ft, for example"
             raise InputError((name, "unit"), expected, repr(unit), remedy)
         arrays["points"] = factor * arrays["points"]
-        notes += [f"converted from {unit} to {length_unit}"] if factor != 1.0 else []
+        notes += [f"converted from {unit} to {wanted}"] if factor != 1.0 else []
     mesh = mesh_from_arrays(**arrays, name=name)
-    return replace(mesh, notes=(*notes, *mesh.notes))
+    return replace(mesh, notes=(*notes, *mesh.notes), unit=length_unit)
 
 
 def mesh_from_arrays(

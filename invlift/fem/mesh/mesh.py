@@ -55,6 +55,7 @@ class Mesh:
     cell_fields: dict[str, np.ndarray]
     name: str
     notes: tuple[str, ...] = ()
+    unit: str = ""
 
     @property
     def size(self) -> str:
@@ -120,6 +121,27 @@ class Mesh:
         rows, _ = mesh_checks.facets_of_cells(self.cells)
         ids, first = mesh_checks.row_ids(rows)
         return rows[first], first // (self.dim + 1), np.bincount(ids) == 1
+
+    @cached_property
+    def inner_facets(self) -> np.ndarray:
+        """Nodes of the facets inside the body where subdomains meet, or of a group, (k, dim)."""
+        rows, _ = mesh_checks.facets_of_cells(self.cells)
+        ids, first = mesh_checks.row_ids(rows)
+        members = np.zeros((self.num_cells, len(self.subdomains)), dtype=bool)
+        for k, cells in enumerate(self.subdomains.values()):
+            members[cells, k] = True
+        kind = np.unique(members, axis=0, return_inverse=True)[1].ravel()
+        of_cells = np.repeat(kind, self.dim + 1)
+        low, high = np.full((2, len(first)), 0)
+        low[:] = len(members)
+        np.minimum.at(low, ids, of_cells)
+        np.maximum.at(high, ids, of_cells)
+        between = rows[first[low != high]]
+        inside = [
+            facets[mesh_checks.find_rows(facets, self.boundary_facets) < 0]
+            for facets in self.boundaries.values()
+        ]
+        return np.unique(np.concatenate([between, *inside]), axis=0)
 
     @cached_property
     def boundary_facets(self) -> np.ndarray:

@@ -6,7 +6,7 @@ A mesh in the plane is drawn as it is, one in space by a slice near its middle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -31,9 +31,13 @@ from invlift.posterior.names import FIELD
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import Mesh, Readings, of_solution
 from invlift.posterior.statistics.quantity import Quantity
+from invlift.units import of_logarithm
 
 #: Width of a map without its bar, and of the bar, in inches.
 WIDTH, BAR = 3.3, 1.3
+#: Lines inside the body: where subdomains meet, and groups of edges.
+_INNER = {"colors": "white", "linewidths": 0.8, "linestyles": (0, (4, 3)), "zorder": 2}
+_NO_EDGES = np.zeros((0, 2), dtype=int)
 #: Most sensors that are marked on maps of fields.
 MOST_MARKS = 100
 
@@ -65,10 +69,13 @@ def plot_maps(
 ) -> Panels:
     """Draw fields in rows, round sensors (d, dim) and with these; of a mesh in space, a slice.
 
+    In the plane lines are drawn where subdomains meet, and of groups of edges inside the body.
     More than :data:`MOST_MARKS` would hide the fields and are left out.  Each has a scale of its
     own, or all have one (`is_shared`).  Axes that are given are one for each panel.
     """
     flat = flatten(mesh.points, mesh.cells, sensor_points)
+    length_unit = length_unit or getattr(mesh, "unit", "")
+    inner = () if flat.place else mesh.points[getattr(mesh, "inner_facets", _NO_EDGES)]
     if not are_marked or np.shape(sensor_points)[:1] > (MOST_MARKS,):
         sensor_points = None
     num_columns = min(num_columns, len(panels)) if ax is None else len(panels)
@@ -76,6 +83,8 @@ def plot_maps(
     size = num_columns * WIDTH + num_bars * BAR, num_rows * (height_of(flat) + 0.55)
     with new_axes(ax, num_rows, num_columns, *size, sharex=True, sharey=True) as axes:
         place = draw_maps(axes, flat, panels, sensor_points, is_shared, length_unit)
+        for each in axes.flat[: len(panels)] if len(inner) else ():
+            each.add_collection(LineCollection(inner, **_INNER))
         if place and ax is None:
             axes[0, 0].figure.suptitle(place, color=INK, fontsize=10)
     return Panels(axes)
@@ -192,14 +201,14 @@ def plot_fields(
     fields, panels = posterior.fields(), []
     for each in posterior.described.values():
         if each.place and not each.is_derived:
-            panels += _panels_of(fields, each, conductivity_unit)
+            panels += _panels_of(fields, each, conductivity_unit or of_logarithm(each.unit))
     if field.name == FIELD and "solution_mean" in fields:
         own = posterior.described.get("solution")
         unit = solution_unit or (own.unit if own else "")
         style = True, "inferno", unit, False, _readings_of_solution(sensors)
         panels.insert(2, Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style))
     elif field.name == FIELD:
-        style = field.place == "node", "plasma", conductivity_unit
+        style = field.place == "node", "plasma", conductivity_unit or of_logarithm(field.unit)
         panels.insert(2, Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style))
     return plot_maps(mesh, panels, points, length_unit=length_unit, ax=ax)
 
@@ -230,12 +239,17 @@ def _panels_of(
 ) -> list[Panel]:
     """Panels of a field: its mean, its sd, and its variance reduction."""
     name, is_nodal, unit = quantity.name, quantity.place == "node", quantity.unit
-    title, key, mean_unit = name, f"{name}_variance_reduction", unit
+    title, key = name, f"{name}_variance_reduction"
+    first = Panel(f"{title}, posterior mean", fields[f"{name}_mean"], is_nodal, "viridis", unit)
     if name == FIELD:
-        title, key = "Log-conductivity", "variance_reduction"
-        mean_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
+        title, key, unit = "Log-conductivity", "variance_reduction", ""
+        first = replace(first, title=f"{title}, posterior mean", label="")
+        if conductivity_unit:  # the median is the exponential of the mean of the logarithm, nearly
+            style = is_nodal, "viridis", conductivity_unit
+            values = fields["conductivity_q50"]
+            first = Panel("Conductivity, posterior median", values, *style, is_log=True)
     panels = [
-        Panel(f"{title}, posterior mean", fields[f"{name}_mean"], is_nodal, "viridis", mean_unit),
+        first,
         Panel(f"{title}, posterior sd", fields[f"{name}_sd"], is_nodal, "magma", unit),
     ]
     if key in fields:
