@@ -100,15 +100,11 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
 def _units_of_draws(units: UnitsTable, problem: InverseProblem) -> dict[str, str]:
     """Units of the solution, of its readings and their noise, and of the logarithm of the field."""
     names = [*problem.model.solutions, PREDICTED] if units.solution else []
-    kinds = getattr(problem.sensors, "kinds", None)
-    if (
-        names
-        and SIGMA in problem.shapes_of_draws()
-        and not problem.noise.relative
-        and kinds is None
-    ):
+    drawn, kinds = problem.shapes_of_draws(), getattr(problem.sensors, "kinds", None)
+    if names and SIGMA in drawn and not problem.noise.relative and kinds is None:
         names.append(SIGMA)
-    of_field = {FIELD: logarithmic(units.conductivity)} if units.conductivity else {}
+    has_field = units.conductivity is not None and FIELD in drawn
+    of_field = {FIELD: logarithmic(units.conductivity)} if has_field else {}
     return dict.fromkeys(names, units.solution) | of_field
 
 
