@@ -18,9 +18,9 @@ from .fem.electrodes.complete import electrode_model as electrode_model
 from .fem.electrodes.point_electrodes import point_electrode_model as point_electrode_model
 from .fem.electrodes.quadrupoles import geometric_factors as geometric_factors
 from .fem.equations.assembly import assemble_poisson as assemble_poisson
+from .fem.equations.equation_arguments import Functionals as Functionals
+from .fem.equations.equation_arguments import Input as Input
 from .fem.equations.equation_assembly import Form as Form
-from .fem.equations.equation_assembly import Functionals as Functionals
-from .fem.equations.equation_assembly import Input as Input
 from .fem.equations.equation_assembly import linear_equation as linear_equation
 from .fem.equations.experiments import Experiment as Experiment
 from .fem.equations.experiments import assemble_experiments as assemble_experiments

@@ -1,7 +1,8 @@
-"""Whether a folder of results may be begun in, or gone on in: one answer for all commands."""
+"""Whether files may be written, or a folder begun or gone on in: one answer for all commands."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class OutputFolder:
     record : str
         The file, relative to the folder, by which it has begun.
     others : tuple of str
-        Further files of it, none of which may be there before it begins.
+        Further files of it, as patterns: none may be there before it begins.
     leftovers : tuple of str or None
         For work that needs a folder of its own, what may be there of work that was stopped before
         it had a record.  Without them any other file may be there.
@@ -78,8 +79,20 @@ class OutputFolder:
 
     def _taken(self) -> list[str]:
         """What is in the way of beginning, by name; hidden files are not."""
-        own = [name for name in (self.record, *self.others) if (self.directory / name).exists()]
+        found = (each for name in (self.record, *self.others) for each in self.directory.glob(name))
+        own = [each.relative_to(self.directory).as_posix() for each in found]
         if own or self.leftovers is None or not self.directory.is_dir():
             return own
         names = (entry.name for entry in self.directory.iterdir())
         return sorted(n for n in names if not n.startswith(".") and n not in self.leftovers)
+
+
+def check_is_new(option: str, *files: Path) -> None:
+    """Refuse new files for which there is no folder, or of whose names there is anything."""
+    for file in files:
+        if os.path.lexists(file):
+            found = f"{file}, which is there already"
+            raise InputError(option, "a new file to write", found, "choose another name")
+    if not (folder := files[0].parent).is_dir():
+        what = "a file in an existing directory"
+        raise InputError(option, what, f"{folder}", "make the directory first")

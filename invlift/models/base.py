@@ -65,6 +65,8 @@ class ForwardModel(Module):
         Readings by name, if they are arrays that have one.
     kept_axes : tuple of (str, Axes)
         Axes of what else is kept of a draw.
+    finer : callable or None
+        What computes the readings with half the longest step in time, of a model with steps.
     on_mesh : OnMesh
         What else is known of a model on a mesh.
     """
@@ -74,6 +76,7 @@ class ForwardModel(Module):
     solutions: ClassVar[tuple[str, ...]] = ()
     # Not annotated: as fields of a subclass they would come before its others.
     readings = kept_axes = ()
+    finer = None
     on_mesh = OnMesh()
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:

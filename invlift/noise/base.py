@@ -96,7 +96,7 @@ class Noise(Module):
     @property
     def num_parameters(self) -> int:
         """Number h of unknowns zeta."""
-        return sum(part.num_parameters for part in self._parts)
+        return sum(part.num_white for part in self._parts)
 
     def observe(self, predicted: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
         """Readings made of noise-free ones.
@@ -157,7 +157,7 @@ class Noise(Module):
         """
         names = ("sigma", *self.shape_parameters)
         parts = zip(names, self._parts, self._split(zeta), strict=True)
-        return {name: part.parameter(own) for name, part, own in parts if part.num_parameters}
+        return {name: part.parameter(own) for name, part, own in parts if part.num_white}
 
     def loglikelihood(
         self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
@@ -323,7 +323,7 @@ class Noise(Module):
         Noise
             Of the same prior; itself where the scale is known.
         """
-        return replace(self, scale=self.scale.near(sigma)) if self.scale.num_parameters else self
+        return replace(self, scale=self.scale.near(sigma)) if self.scale.num_white else self
 
     def check(self, observed: np.ndarray) -> None:
         """Refuse readings that the noise cannot have made.
@@ -368,16 +368,15 @@ class Noise(Module):
 
     def _split(self, zeta):
         """The part of zeta that belongs to the scale, and those of the shape parameters."""
-        ends = np.cumsum([part.num_parameters for part in self._parts])
+        ends = np.cumsum([part.num_white for part in self._parts])
         return [
-            zeta[end - part.num_parameters : end]
-            for part, end in zip(self._parts, ends, strict=True)
+            zeta[end - part.num_white : end] for part, end in zip(self._parts, ends, strict=True)
         ]
 
     def _values(self, zeta):
         """Sigma, () or (d,), and the shape parameters, a tuple of ()."""
         parts = zip(self._parts, self._split(zeta), strict=True)
-        sigma, *shape = (part.value(own) for part, own in parts)
+        sigma, *shape = (part.transform(own) for part, own in parts)
         return sigma, tuple(shape)
 
     def _score(self, predicted, observed, sigma, shape):

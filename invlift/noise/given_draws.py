@@ -76,7 +76,7 @@ class NoiseGivenDraws:
         """The scale: drawn, (num_draws, d) or (num_draws, 1), or known, (d,) or ()."""
         scale = self.noise.scale
         sigma = _values_of("sigma", scale, draws)
-        return scale.of_readings(sigma) if scale.num_parameters else sigma
+        return scale.of_readings(sigma) if scale.num_white else sigma
 
     def _shape(self, draws: Draws) -> list[np.ndarray]:
         """Values of the shape parameters: drawn, (num_draws,), or known, ()."""
@@ -97,7 +97,7 @@ def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
 
 def _values_of(name: str, part: Scale, draws: Draws) -> np.ndarray:
     """A positive parameter of the noise: its draws, or what it is known to be."""
-    return draws[name] if part.num_parameters else np.asarray(part.value(np.zeros(0)))
+    return draws[name] if part.num_white else np.asarray(part.transform(np.zeros(0)))
 
 
 @program

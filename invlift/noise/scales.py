@@ -13,15 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, KeyPath, as_numbers
-from invlift.programs.pytrees import Module, static
+from invlift.errors import InputError
+from invlift.noise.scale_arguments import all_positive, grouping
+from invlift.programs.pytrees import static
 from invlift.unknowns.distributions import Distribution, Positive, as_distribution, is_distribution
+from invlift.unknowns.transformation import Transformation
 
 #: Below this argument log softplus is its argument to double precision.
 _LOWEST = -36.0
 
 
-class Scale(Module):
+class Scale(Transformation):
     """A positive number for all readings, or one for each, from zeta of shape (h,).
 
     Besides the scale of the noise this may be another positive parameter of it, such as degrees of
@@ -33,30 +35,17 @@ class Scale(Module):
     has_data: ClassVar[bool] = False
 
     @property
-    def num_parameters(self) -> int:
+    def num_white(self) -> int:
         """Number h of unknowns zeta; none where the scale is known."""
         return 0
 
-    def value(self, zeta: jax.Array) -> jax.Array:
-        """Sigma, () or (d,), from zeta (h,)."""
-        raise NotImplementedError
-
     def parameter(self, zeta: jax.Array) -> jax.Array:
         """What is unknown, (), (h,) or (d,): sigma, once where readings share it."""
-        return self.value(zeta)
+        return self.transform(zeta)
 
     def of_readings(self, parameter: np.ndarray) -> np.ndarray:
         """Sigma of the readings, (..., d) or (..., 1), from values of :meth:`parameter`."""
         return parameter[..., None]
-
-    def log_reference(self, zeta: jax.Array) -> jax.Array:
-        """Log density of zeta (h,) relative to the standard normal one, ()."""
-        del zeta
-        return jnp.zeros(())
-
-    def sample(self, rng: np.random.Generator) -> np.ndarray:
-        """Exact draw of zeta, (h,), from its prior."""
-        return rng.standard_normal(self.num_parameters)
 
     def near(self, sigma: jax.Array) -> Scale:
         """The same scale in a coordinate for values near sigma, () or (d,)."""
@@ -93,7 +82,7 @@ class KnownScale(Scale):
 
     known: jax.Array
 
-    def value(self, zeta: jax.Array) -> jax.Array:
+    def transform(self, zeta: jax.Array) -> jax.Array:
         """Sigma, () or (d,); zeta is empty."""
         del zeta
         return self.known
@@ -136,7 +125,7 @@ class UnknownScale(Scale):
         Of one number of at least 0, sigma in its unit; the same for each group.
     groups : None or (d,) int
         Index of each reading's scale; None: one scale for all readings.
-    num_parameters : int
+    num_white : int
         Number h of scales.
     names : tuple of h str
         Of the groups; empty if they have none.
@@ -146,18 +135,23 @@ class UnknownScale(Scale):
 
     prior: Distribution
     groups: jax.Array | None = field(default=None, kw_only=True)
-    num_parameters: int = static(default=1, kw_only=True)
+    num_white: int = static(default=1, kw_only=True)
     names: tuple[str, ...] = static(default=(), kw_only=True)
     threshold: jax.Array | None = field(default=None, kw_only=True)
 
-    def value(self, zeta: jax.Array) -> jax.Array:
+    @property
+    def distributions(self) -> dict[str, Distribution]:
+        """That of each group's."""
+        return {"": self.prior}
+
+    def transform(self, zeta: jax.Array) -> jax.Array:
         """Sigma, (), or (d,) with groups, from zeta (h,)."""
         values = self._values(zeta)
         return values[0] if self.groups is None else values[self.groups]
 
     def parameter(self, zeta: jax.Array) -> jax.Array:
-        """Sigma of each group, (h,), where readings share it; otherwise as :meth:`value`."""
-        return self._values(zeta) if self.is_shared else self.value(zeta)
+        """Sigma of each group, (h,), where readings share it; otherwise as :meth:`transform`."""
+        return self._values(zeta) if self.is_shared else self.transform(zeta)
 
     def of_readings(self, parameter: np.ndarray) -> np.ndarray:
         """As :meth:`Scale.of_readings`."""
@@ -168,10 +162,10 @@ class UnknownScale(Scale):
     @property
     def is_shared(self) -> bool:
         """Whether there are groups, of several readings some of them."""
-        return self.groups is not None and self.num_parameters < self.groups.size
+        return self.groups is not None and self.num_white < self.groups.size
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
-        """As :meth:`Scale.log_reference`, normalised."""
+        """As :meth:`Transformation.log_reference`, normalised."""
         if self.threshold is None:
             return jnp.sum(jax.vmap(self.prior.log_reference)(zeta[:, None]))
         argument = self._argument(zeta)
@@ -184,8 +178,8 @@ class UnknownScale(Scale):
         return jnp.sum(log_prior + 0.5 * zeta**2 + 0.5 * np.log(2.0 * np.pi))
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
-        """As :meth:`Scale.sample`."""
-        zeta = np.concatenate([self.prior.sample(rng) for _ in range(self.num_parameters)])
+        """As :meth:`Transformation.sample`."""
+        zeta = np.concatenate([self.prior.sample(rng) for _ in range(self.num_white)])
         if self.threshold is None:
             return zeta
         threshold, location, slope = map(
@@ -206,7 +200,7 @@ class UnknownScale(Scale):
             If a value is not finite and positive, or there are not d of them.
         """
         if not isinstance(sigma, jax.core.Tracer):
-            sigma = jax.device_put(_all_positive(("noise", "sigma"), sigma))
+            sigma = jax.device_put(all_positive(("noise", "sigma"), sigma))
         if jnp.ndim(sigma):
             size = 1 if self.groups is None else self.groups.size
             if sigma.shape != (size,):
@@ -217,7 +211,7 @@ class UnknownScale(Scale):
                     "correct it",
                 )
             groups = jnp.zeros(1, int) if self.groups is None else self.groups
-            sigma = _means(groups, sigma, self.num_parameters)
+            sigma = _means(groups, sigma, self.num_white)
         return replace(self, threshold=sigma) if isinstance(self.prior, Positive) else self
 
     def of_readings_at(self, rows: np.ndarray) -> UnknownScale:
@@ -258,7 +252,7 @@ class ScalesOfGroups(Scale):
     is_shared: ClassVar[bool] = True
 
     @property
-    def num_parameters(self) -> int:
+    def num_white(self) -> int:
         """Number h of the scales that are unknown."""
         return len(self._unknown)
 
@@ -267,28 +261,28 @@ class ScalesOfGroups(Scale):
         """Of the groups whose scales are unknown."""
         return tuple(self.group_names[k] for k in self._unknown) if self.group_names else ()
 
-    def value(self, zeta: jax.Array) -> jax.Array:
+    def transform(self, zeta: jax.Array) -> jax.Array:
         """Sigma, (d,), from zeta (h,)."""
-        return jnp.stack([part.value(own) for part, own in self._split(zeta)])[self.groups]
+        return jnp.stack([part.transform(own) for part, own in self._split(zeta)])[self.groups]
 
     def parameter(self, zeta: jax.Array) -> jax.Array:
         """Those that are unknown, (h,)."""
-        return jnp.stack([part.value(own) for part, own in self._split(zeta) if own.size])
+        return jnp.stack([part.transform(own) for part, own in self._split(zeta) if own.size])
 
     def of_readings(self, parameter: np.ndarray) -> np.ndarray:
         """As :meth:`Scale.of_readings`."""
-        every = [np.broadcast_to(part.value(jnp.zeros(part.num_parameters)), parameter.shape[:-1])
+        every = [np.broadcast_to(part.transform(jnp.zeros(part.num_white)), parameter.shape[:-1])
                  for part in self.parts]  # fmt: skip
         for column, k in enumerate(self._unknown):
             every[k] = parameter[..., column]
         return np.stack(every, axis=-1)[..., np.asarray(self.groups)]
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
-        """As :meth:`Scale.log_reference`, normalised."""
+        """As :meth:`Transformation.log_reference`, normalised."""
         return sum(part.log_reference(own) for part, own in self._split(zeta))
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
-        """As :meth:`Scale.sample`."""
+        """As :meth:`Transformation.sample`."""
         return np.concatenate([part.sample(rng) for part in self.parts])
 
     def near(self, sigma: jax.Array) -> ScalesOfGroups:
@@ -308,11 +302,11 @@ class ScalesOfGroups(Scale):
 
     @property
     def _unknown(self):
-        return [k for k, part in enumerate(self.parts) if part.num_parameters]
+        return [k for k, part in enumerate(self.parts) if part.num_white]
 
     def _split(self, zeta):
         """Each part with its own zeta, (1,) or (0,)."""
-        ends = np.cumsum([part.num_parameters for part in self.parts])[:-1]
+        ends = np.cumsum([part.num_white for part in self.parts])[:-1]
         return zip(self.parts, jnp.split(zeta, ends), strict=True)
 
 
@@ -342,7 +336,7 @@ def known_scale(sigma: float | np.ndarray) -> KnownScale:
     InputError
         If a value is not finite and positive.
     """
-    return KnownScale(jax.device_put(_all_positive(("noise", "sigma"), sigma)))
+    return KnownScale(jax.device_put(all_positive(("noise", "sigma"), sigma)))
 
 
 def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
@@ -369,15 +363,15 @@ def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
         If a prior is of several numbers or of negative ones, there are not as many as groups, or an
         index is missing among the groups.
     """
-    grouping = _grouping(groups)
+    by_group = grouping(groups)
     if isinstance(prior, list | tuple):
-        if len(prior) != grouping.get("num_parameters", 1):
-            expected = f"{grouping.get('num_parameters', 1)}, one for each group"
+        if len(prior) != by_group.get("num_white", 1):
+            expected = f"{by_group.get('num_white', 1)}, one for each group"
             raise InputError(("noise", "scale"), expected, f"{len(prior)}", "give one for each")
         parts = tuple(map(as_scale, prior))
-        if not grouping:
+        if not by_group:
             return parts[0]
-        return ScalesOfGroups(parts, grouping["groups"], grouping["names"])
+        return ScalesOfGroups(parts, by_group["groups"], by_group["names"])
     prior = as_distribution(prior)
     if prior.shape or prior.support[0] < 0.0:
         shape, (low, _) = prior.shape, prior.support
@@ -387,7 +381,7 @@ def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
             f"one of shape {shape}" if shape else f"one of numbers from {low:g}",
             "give another, such as lognormal(median=0.1, factor=2); a list, for several groups",
         )
-    return UnknownScale(prior, **grouping)
+    return UnknownScale(prior, **by_group)
 
 
 def as_scale(scale) -> Scale:
@@ -401,52 +395,3 @@ def as_scale(scale) -> Scale:
     if isinstance(scale, Scale):
         return scale
     return unknown_scale(scale) if is_distribution(scale) else known_scale(scale)
-
-
-def _all_positive(where: KeyPath, values) -> np.ndarray:
-    """A copy: JAX may share memory with an array, which the caller may change."""
-    expected = "a positive number, or one for each reading"
-    values = np.array(as_numbers(where, values, expected))
-    if values.ndim > 1:
-        raise InputError(where, expected, f"{values!r}", "correct it")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if bad.size:
-        raise InputError(
-            (*where, *(("index", int(bad[0])) if values.ndim else ())),
-            "a positive number",
-            f"{values.flat[bad[0]]:g}",
-            "give the standard deviation of the measurement error",
-        )
-    return values
-
-
-def _grouping(groups) -> dict:
-    """Arguments of :class:`UnknownScale` for groups, of which every index must occur."""
-    if groups is None:
-        return {}
-    groups = np.asarray(groups)
-    names: tuple[str, ...] = ()
-    if groups.dtype == object and all(isinstance(each, str) for each in groups.flat):  # of pandas
-        groups = groups.astype(str)
-    if groups.dtype.kind == "U" and groups.ndim == 1:
-        names = tuple(dict.fromkeys(groups.tolist()))
-        groups = np.array([names.index(each) for each in groups.tolist()], dtype=int)
-    is_whole = groups.ndim == 1 and groups.size > 0 and np.issubdtype(groups.dtype, np.integer)
-    if not is_whole:
-        raise InputError(
-            ("noise", "groups"),
-            "an integer or a name for each reading",
-            f"{groups.dtype} of shape {groups.shape}",
-            "give the index of each reading's scale, from 0, or the name of its group",
-        )
-    found = np.unique(groups)
-    if not np.array_equal(found, np.arange(found.size)):
-        wrong = found[found != np.arange(found.size)][0]
-        raise InputError(
-            ("noise", "groups"),
-            f"every index from 0 to {found.size - 1}",
-            f"{wrong}",
-            "number the groups from 0 without gaps",
-        )
-    groups = jax.device_put(groups.astype(int))
-    return {"groups": groups, "num_parameters": int(found.size), "names": names}

@@ -92,7 +92,7 @@ def student_t_noise(
         raise InputError(
             ("noise", "degrees_of_freedom"),
             "one prior for all readings",
-            f"groups, {degrees_of_freedom.num_parameters} of them",
+            f"groups, {degrees_of_freedom.num_white} of them",
             "leave the groups out",
         )
     return StudentTNoise(as_scale(scale), as_scale(degrees_of_freedom), relative=relative)

@@ -40,6 +40,10 @@ class UncensoredProblem(InverseProblem):
         sensors = self.asked.sensors
         return None if sensors is None else sensors.take(np.asarray(self.rows))
 
+    def reading_asked_for(self, index: int) -> tuple[InverseProblem, int | None]:
+        """As :meth:`InverseProblem.reading_asked_for`."""
+        return self.asked.reading_asked_for(self.rows[index])
+
 
 class LiftedUncensored(UncensoredProblem):
     """The whole posterior, where the readings that are not censored are lifted."""

@@ -57,7 +57,7 @@ def _scale(scale: Scale) -> str:
         return _range(scale.known)
     if isinstance(scale, UnknownScale):
         one = _brief(scale.prior)
-        return one if scale.groups is None else f"{one}, {scale.num_parameters} of them"
+        return one if scale.groups is None else f"{one}, {scale.num_white} of them"
     if isinstance(scale, ScalesOfGroups):
         parts = map(_scale, scale.parts)
         if scale.group_names:

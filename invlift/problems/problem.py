@@ -81,6 +81,11 @@ class InverseProblem(ProblemBase, Module):
         return self.model.on_mesh.sensors
 
     @property
+    def has_time_steps(self) -> bool:
+        """Whether the model takes steps in time, that can be halved."""
+        return self.model.finer is not None
+
+    @property
     def whole(self) -> InverseProblem:
         """The problem of the readings as they are, where this one has others in their place."""
         return self
@@ -101,6 +106,10 @@ class InverseProblem(ProblemBase, Module):
     def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
         """Predicted readings of the whole problem, (d,), of those of this one."""
         return predicted
+
+    def reading_asked_for(self, index: int) -> tuple[InverseProblem, int | None]:
+        """The problem that a person made, and the number there of a reading of this one."""
+        return self.whole, self.number_in_whole(index)
 
     def number_in_whole(self, index: int) -> int | None:
         """Number of a reading among those of the whole problem; None if it is none of them."""

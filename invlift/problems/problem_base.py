@@ -22,6 +22,8 @@ class ProblemBase:
     has_readings: ClassVar[bool] = False
     mesh = None
     sensors = None
+    #: Whether the model takes steps in time, that can be halved.
+    has_time_steps: ClassVar[bool] = False
 
     def lines(self) -> list[tuple[str, str]]:
         """What each part is called and what it is, in the order of reading."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from invlift.models.named_readings import labels_of
-from invlift.problems.censored import UncensoredProblem
 from invlift.problems.problem import InverseProblem
 
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:
     """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
-    if isinstance(problem, UncensoredProblem):
-        return name_of_reading(problem.asked, int(problem.rows[index]))
-    index, combination = problem.number_in_whole(index), index
+    combination = index
+    problem, index = problem.reading_asked_for(index)
     if index is None:
         return f"combination {combination} of the readings"
-    problem = problem.whole
     if labels := labels_of(problem.model.readings):
         return labels[index]
     labels = getattr(problem.sensors, "labels", None)

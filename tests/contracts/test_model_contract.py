@@ -19,7 +19,8 @@ from invlift.fem.electrodes.wave_numbers import WaveNumbers
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.combined_equation import CombinedEquation
 from invlift.fem.equations.equation import LinearEquation
-from invlift.fem.equations.equation_assembly import Form, Functionals, Input, linear_equation
+from invlift.fem.equations.equation_arguments import Functionals, Input
+from invlift.fem.equations.equation_assembly import Form, linear_equation
 from invlift.fem.equations.equation_family import EquationFamily
 from invlift.fem.equations.experiments import Experiment, Experiments, assemble_experiments
 from invlift.fem.equations.forms import Elasticity, conduction, reaction

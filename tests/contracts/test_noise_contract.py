@@ -168,7 +168,7 @@ def law_of(scale, *, has_reference=True):
     """Values of the scale on the grid, and their distribution function by quadrature."""
 
     def at(zeta):
-        return scale.value(zeta[None]), scale.log_reference(zeta[None])
+        return scale.transform(zeta[None]), scale.log_reference(zeta[None])
 
     values, log_reference = map(np.asarray, jax.jit(jax.vmap(at))(GRID))
     density = np.exp(scipy.stats.norm.logpdf(GRID) + (log_reference if has_reference else 0.0))
@@ -192,7 +192,7 @@ def test_scale_has_one_law_in_both_coordinates(name):
         # Negative control: without the density of its coordinate, if it has another one.
         assert error < 1e-3 if is_same or near is scale else error > 1e-2
     grouped = unknown_scale(prior, np.array([0, 1, 0]))
-    assert grouped.value(jnp.zeros(2)).shape == (3,)
+    assert grouped.transform(jnp.zeros(2)).shape == (3,)
     zetas = unknown_scale(prior, np.arange(2000)).near(0.3).sample(np.random.default_rng(2))
     drawn = np.interp(zetas, GRID, law_of(near)[0])
     law = partial(np.interp, xp=values, fp=expected)

@@ -21,7 +21,8 @@ from invlift.fem.equations.discretisation import (
     load_form,
     mass_form,
 )
-from invlift.fem.equations.equation_assembly import Form, Functionals, Input, linear_equation
+from invlift.fem.equations.equation_arguments import Functionals, Input
+from invlift.fem.equations.equation_assembly import Form, linear_equation
 from invlift.fem.equations.forms import Elasticity, conduction, reaction
 from invlift.fem.equations.terms import GeneralTerm, WeightedTerm
 from invlift.fem.readings.locate import locate

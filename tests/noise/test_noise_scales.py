@@ -53,7 +53,7 @@ def case(request):
     scale = scale if threshold is None else scale.near(threshold)
 
     def at(zeta):
-        return scale.value(zeta[None]), scale.log_reference(zeta[None])
+        return scale.transform(zeta[None]), scale.log_reference(zeta[None])
 
     def all_of(zeta):
         first = jax.jacfwd(at)
@@ -86,12 +86,14 @@ def test_density_of_zeta_is_that_of_the_prior(case):
 def test_a_knee_far_above_gives_the_exponential_coordinate():
     zeta = jnp.array([0.4])
     near = unknown_scale(lognormal(-1.0, 0.7)).near(1e12)
-    np.testing.assert_allclose(near.value(zeta), np.exp(-1.0 + 0.7 * 0.4), rtol=1e-11)
+    np.testing.assert_allclose(near.transform(zeta), np.exp(-1.0 + 0.7 * 0.4), rtol=1e-11)
     np.testing.assert_allclose(near.log_reference(zeta), 0.0, atol=1e-11)
 
 
 def test_above_the_knee_sigma_is_linear_in_zeta():
-    value = jax.vmap(lambda zeta: unknown_scale(lognormal(-1.0, 0.7)).near(0.1).value(zeta[None]))
+    value = jax.vmap(
+        lambda zeta: unknown_scale(lognormal(-1.0, 0.7)).near(0.1).transform(zeta[None])
+    )
     slopes = np.diff(np.asarray(jax.jit(value)(np.linspace(20.0, 30.0, 11))))
     np.testing.assert_allclose(slopes, 0.07, rtol=1e-4)
 
@@ -180,7 +182,7 @@ def test_groups_share_a_scale():
     np.testing.assert_allclose(near.scale.threshold, [0.3, 3.0, 0.5], rtol=1e-14)
     alone = unknown_scale(lognormal(-1.0, 0.7))
     parts = [alone.near(threshold) for threshold in (0.3, 3.0, 0.5)]
-    expected = [part.value(zeta[i : i + 1]) for i, part in enumerate(parts)]
+    expected = [part.transform(zeta[i : i + 1]) for i, part in enumerate(parts)]
     np.testing.assert_allclose(near.sigma(zeta), np.array(expected)[groups], rtol=1e-14)
     expected = sum(part.log_reference(zeta[i : i + 1]) for i, part in enumerate(parts))
     np.testing.assert_allclose(near.log_reference_of_parameters(zeta), expected, rtol=1e-13)
@@ -199,9 +201,9 @@ def test_each_group_may_have_a_scale_of_its_own():
     together = unknown_scale([lognormal(-1.0, 0.7), half_normal(30.0), 5.0], groups)
     parts = [unknown_scale(lognormal(-1.0, 0.7)), unknown_scale(half_normal(30.0))]
     together, parts = together.near(0.3), [part.near(0.3) for part in parts]
-    assert (together.num_parameters, together.names) == (2, ("b", "a"))
-    each = [float(part.value(own)) for part, own in zip(parts, zeta[:, None], strict=True)]
-    np.testing.assert_allclose(together.value(zeta), np.array([*each, 5.0])[index], rtol=1e-13)
+    assert (together.num_white, together.names) == (2, ("b", "a"))
+    each = [float(part.transform(own)) for part, own in zip(parts, zeta[:, None], strict=True)]
+    np.testing.assert_allclose(together.transform(zeta), np.array([*each, 5.0])[index], rtol=1e-13)
     np.testing.assert_allclose(together.parameter(zeta), each, rtol=1e-13)
     of_readings = together.of_readings(np.stack([each, 2.0 * np.array(each)]))
     np.testing.assert_allclose(of_readings[1], np.array([*np.multiply(2, each), 5.0])[index])

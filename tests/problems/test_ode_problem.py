@@ -179,7 +179,7 @@ def test_noise_scales_may_have_a_distribution_for_each_name():
     scale = problem(given).noise.scale
     assert scale.names == ("body", "glass")
     expected = np.exp(2.0), 0.5 * norm.ppf(0.75)
-    found = jax.jit(lambda zeta: scale.value(zeta))(np.zeros(2))
+    found = jax.jit(lambda zeta: scale.transform(zeta))(np.zeros(2))
     np.testing.assert_allclose(found, np.repeat(expected, [4, 3]), rtol=1e-12)
 
 

@@ -289,7 +289,7 @@ def test_new_run_does_not_touch_the_chains_of_an_old_one(tmp_path):
     save_pieces(store)
     message = refused(store_in(folder, seed=4).claim, is_resuming=False)
     assert str(folder) in message
-    assert "a folder without chains" in message
+    assert "expected a directory without a run, found chain-0-" in message
     assert store.load(0, PLAN) is not None
     store.claim(is_resuming=True)
 

@@ -129,7 +129,7 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
         )
     kinds = [] if sensors.kinds is None else sorted(set(sensors.kinds.tolist()))
     scale = problem.noise.scale
-    if len(kinds) > 1 and scale.num_parameters and getattr(scale, "groups", None) is None:
+    if len(kinds) > 1 and scale.num_white and getattr(scale, "groups", None) is None:
         notes.append(f"readings of kinds {', '.join(kinds)} share one unknown noise scale")
     level = "note" if notes else "ok"
     notes += sensors.notes

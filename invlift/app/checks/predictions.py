@@ -21,7 +21,7 @@ def check_predictions(problem: InverseProblem | ManifoldProblem, seed: int) -> l
     than the same factor where all draws have one sign. Nothing where there are no readings, or
     where the model is hardly ever finite.
     """
-    if isinstance(problem, ManifoldProblem):
+    if not problem.has_readings:
         return []
     observed, predicted = np.asarray(problem.observed), draw_predictions(problem, NUM_DRAWS, seed)
     predicted = predicted[np.isfinite(predicted).all(axis=1)]

@@ -97,7 +97,7 @@ def check_sensitivity(problem: InverseProblem, start: Start) -> Finding:
 
 def check_dependence(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
     """Which unknowns of a function no reading depends on, whatever their values."""
-    model = getattr(problem, "model", None)
+    model = problem.model if problem.has_readings else None
     if type(model) is not NamedModel:  # as those of paths have more coefficients
         return []
     sizes = [math.prod(shape) for _, shape in model.shapes]
@@ -116,7 +116,7 @@ def check_method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
     It is where few unknowns have many readings and draws of the Laplace approximation, weighed by
     the posterior, count for much: the posterior is nearly normal then.
     """
-    if isinstance(problem, ManifoldProblem) or not problem.lifted().is_dense:
+    if not problem.has_readings or not problem.lifted().is_dense:
         return []
     size = problem.num_unknowns
     if size > min(MANY_UNKNOWNS, problem.num_observations):

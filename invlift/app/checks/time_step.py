@@ -33,7 +33,7 @@ REMEDY = (
 
 def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> list[Finding]:
     """What draws from the prior say of the step; nothing where the model has none."""
-    if not _has_steps(problem):
+    if not problem.has_time_steps:
         return []
     rng = np.random.default_rng(seed)
     white = np.stack([problem.prior.sample(rng) for _ in range(NUM_DRAWS)])
@@ -45,7 +45,7 @@ def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> lis
 
 def time_step_doubts(problem: InverseProblem, run: Run) -> list[tuple[str, str]]:
     """What is wrong with the step at the draws of a run, if anything is, and what to do."""
-    if not _has_steps(problem):
+    if not problem.has_time_steps:
         return []
     names = [name for name, _ in problem.model.shapes]
     kept = some_draws(run, [*names, PREDICTED], NUM_DRAWS)
@@ -54,10 +54,6 @@ def time_step_doubts(problem: InverseProblem, run: Run) -> list[tuple[str, str]]
     if found.level == "ok":
         return []
     return [(f"the steps of the equation are too long: {found.detail}", REMEDY)]
-
-
-def _has_steps(problem) -> bool:
-    return getattr(getattr(problem, "model", None), "finer", None) is not None
 
 
 def _finding(coarse, finer, source: str, tolerance: float) -> Finding:

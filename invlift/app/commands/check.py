@@ -9,12 +9,13 @@ import numpy as np
 from rich.console import Console
 
 from invlift.app.checks import Finding, check_problem
-from invlift.app.commands.common import BAD_VERDICT, check_is_new, interruptible, say
+from invlift.app.commands.common import BAD_VERDICT, interruptible, say
 from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem, with_readings
 from invlift.app.runs.progress import phases_display
 from invlift.app.runs.quantities import field_of, field_prior, names_of_readings
 from invlift.app.studies.simulate import prior_draws
+from invlift.files.output_folder import check_is_new
 from invlift.posterior.names import FIELD, PREDICTED
 from invlift.problems.problem import InverseProblem
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import threading
 import time
@@ -11,7 +10,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -65,17 +63,6 @@ def method_options(texts: Sequence[str]) -> dict[str, Any]:
         with suppress(tomllib.TOMLDecodeError):
             found[key] = tomllib.loads(f"value = {value}")["value"]
     return found
-
-
-def check_is_new(option: str, *files: Path) -> None:
-    """Refuse new files for which there is no folder, or of whose names there is anything."""
-    for file in files:
-        if os.path.lexists(file):
-            found = f"{file}, which is there already"
-            raise InputError(option, "a new file to write", found, "choose another name")
-    if not (folder := files[0].parent).is_dir():
-        what = "a file in an existing directory"
-        raise InputError(option, what, f"{folder}", "make the directory first")
 
 
 def headline(problem: AnyProblem) -> str:

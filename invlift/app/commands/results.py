@@ -8,12 +8,13 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.commands.common import BAD_VERDICT, check_is_new, say, say_table, typed
+from invlift.app.commands.common import BAD_VERDICT, say, say_table, typed
 from invlift.app.problem.saved_problem import open_saved
 from invlift.app.problems import build, with_readings
 from invlift.app.runs.results import load
 from invlift.app.studies.refit import TABLE, Refit, least_reliable, refit, write_refits
 from invlift.errors import InputError, printable
+from invlift.files.output_folder import check_is_new
 from invlift.files.tables import integer
 from invlift.posterior.output.next_sensor_files import write_next_sensors
 from invlift.posterior.output.report import write_report

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.commands.common import check_is_new, interruptible, say, typed
+from invlift.app.commands.common import interruptible, say, typed
 from invlift.app.problems import build, noise_of, open_problem, with_readings
 from invlift.app.runs.quantities import quantities_of
 from invlift.app.studies.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
+from invlift.files.output_folder import check_is_new
 from invlift.files.tables import integer, number
 from invlift.noise import known_noise
 from invlift.posterior.names import FIELD

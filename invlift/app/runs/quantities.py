@@ -12,7 +12,6 @@ import numpy as np
 
 from invlift.fem.mesh.mesh import Mesh
 from invlift.models.named_readings import labels_of
-from invlift.noise import UnknownScale
 from invlift.posterior.names import NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
 from invlift.posterior.statistics.quantity import MAX_ENTRIES, Quantity, numbered_axes
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
@@ -118,7 +117,7 @@ def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
     noise = problem.noise
     scales = {SIGMA: noise.scale} | {name: getattr(noise, name) for name in noise.shape_parameters}
     return problem.prior.distributions | {
-        name: scale.prior for name, scale in scales.items() if isinstance(scale, UnknownScale)
+        name: each for name, scale in scales.items() for each in scale.distributions.values()
     }
 
 
@@ -144,6 +143,14 @@ def _is_on(part: Any, mesh: Mesh | None) -> bool:
     """Whether an unknown is a field on the mesh."""
     own = getattr(part, "mesh", None)
     return own is not None and own.is_same(mesh)
+
+
+def recorded(problem: InverseProblem | Target) -> tuple[tuple[Quantity, ...], tuple[str, ...]]:
+    """The draws of a problem or of a target: as described, and names of those that may be large."""
+    if not isinstance(problem, InverseProblem):
+        return quantities_of_target(problem), ()
+    quantities = quantities_of(problem)
+    return quantities, fields_of(problem, quantities)
 
 
 def fields_of(problem: InverseProblem, quantities: Sequence[Quantity]) -> tuple[str, ...]:

@@ -155,9 +155,9 @@ def posterior_of(
             units = [problem.units.get(name, "") for name in coordinates["name"]]
             coordinates = {UNITS: units} | coordinates
     scale, sigma, arrays = problem.noise.scale, None, problem.arrays()
-    is_known = not problem.noise.is_exact and not scale.num_parameters
+    is_known = not problem.noise.is_exact and not scale.num_white
     if is_known and not arrays:  # which have their own
-        sigma = np.asarray(scale.value(np.zeros(0)))
+        sigma = np.asarray(scale.transform(np.zeros(0)))
     return Posterior(
         quantities=quantities_of(problem, with_prior=True),
         materials=problem.prior.materials,

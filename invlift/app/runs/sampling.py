@@ -21,7 +21,7 @@ import numpy as np
 from invlift.app.problem.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
 from invlift.app.problem.table_errors import check_options
 from invlift.app.runs.progress import if_watched, progress_display
-from invlift.app.runs.quantities import fields_of, quantities_of, quantities_of_target
+from invlift.app.runs.quantities import recorded
 from invlift.app.runs.starts import Starts, chosen_starts
 from invlift.chains import Chain
 from invlift.errors import InputError
@@ -170,11 +170,7 @@ def sample(
         sizes = chains, warmup, None if is_open else draws
         display = if_watched(progress_display, *sizes, kernel.standards.failures_in_brief)
     with single_threaded_blas(), display as on_progress, ExitStack() as lock:
-        if isinstance(problem, InverseProblem):
-            quantities = quantities_of(problem)
-            fields = fields_of(problem, quantities)
-        else:
-            quantities, fields = quantities_of_target(problem), ()
+        quantities, fields = recorded(problem)
         if not is_open and chains * draws > MANY_DRAWS:
             check_room(problem, fields, chains, draws, checkpoint)
         room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
@@ -281,9 +277,7 @@ def read_chains(
     ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
     :func:`sample`. An InputError if the folder holds no chains, or those of another run.
     """
-    is_given = not isinstance(problem, InverseProblem)
-    fields = () if is_given else fields_of(problem, quantities_of(problem))
-    plan = Plan(kernel, warmup, 1, fields=fields)
+    plan = Plan(kernel, warmup, 1, fields=recorded(problem)[1])
     run = fingerprint(problem, plan, seed)
     store = CheckpointStore(folder, run).claim(is_resuming=True)
     states = [store.load(chain, plan) for chain in store.chains()]

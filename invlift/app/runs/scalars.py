@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.app.runs.quantities import quantities_of
+from invlift.app.runs.quantities import quantities_of, recorded
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
@@ -19,8 +19,7 @@ from invlift.targets import Described, Target
 
 def names_of_fields(problem: InverseProblem | ManifoldProblem) -> tuple[str, ...]:
     """Names of the fields among the draws of a problem."""
-    found = quantities_of(problem) if isinstance(problem, InverseProblem) else ()
-    return tuple(each.name for each in found if each.place and not each.is_derived)
+    return tuple(each.name for each in recorded(problem)[0] if each.place and not each.is_derived)
 
 
 class Scalars(Module):

@@ -20,7 +20,8 @@ from invlift.errors import InputError
 from invlift.fem.equations.conditions import exchange_load, facet_mass
 from invlift.fem.equations.discretisation import OfThickness, cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
-from invlift.fem.equations.equation_assembly import Form, Functionals, Input, linear_equation
+from invlift.fem.equations.equation_arguments import Functionals, Input
+from invlift.fem.equations.equation_assembly import Form, linear_equation
 from invlift.fem.equations.flux import flux_weights, held_facets
 from invlift.fem.equations.forms import (
     Weighted,

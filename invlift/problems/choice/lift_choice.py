@@ -123,7 +123,7 @@ def choose(problem: InverseProblem, *, is_lifting: bool = True) -> Choice:
     is_many = has_density and min(sizes) > FEW and _scales(problem) * FEW_OF_A_SCALE <= sizes[0]
     choice, has_many = Choice(None), is_many and sizes[0] > MANY_READINGS
     if has_many:
-        sigma = np.inf if problem.noise.scale.num_parameters else 1.0
+        sigma = np.inf if problem.noise.scale.num_white else 1.0
         basis, predicted = _sketch(problem, np.zeros(sizes[1]), sigma)
         has_many = basis.size > 0  # else no reading depends on the unknowns
         choice = Choice(None, None, basis, predicted) if has_many else choice
@@ -136,7 +136,7 @@ def choose(problem: InverseProblem, *, is_lifting: bool = True) -> Choice:
     if not modes:
         return choice
     if has_many:  # once more, with what readings depend on there
-        has_scale = own.noise.scale.num_parameters > 0
+        has_scale = own.noise.scale.num_white > 0
         sigma = np.asarray(own.noise.sigma(modes[0].zeta)) if has_scale else 1.0
         basis, predicted = _sketch(own, modes[0].white, sigma)
         choice = choice._replace(basis=basis, predicted=predicted)

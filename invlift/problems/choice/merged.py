@@ -47,18 +47,18 @@ class ScaleOfMeans(Scale):
     squares: jax.Array
 
     @property
-    def num_parameters(self) -> int:
+    def num_white(self) -> int:
         """Number h of unknowns."""
-        return self.scale.num_parameters
+        return self.scale.num_white
 
     @property
     def groups(self) -> jax.Array | None:
         """Index of the scale of each mean, (r,); None: one for all."""
         return getattr(self.scale, "groups", None)
 
-    def value(self, zeta: jax.Array) -> jax.Array:
+    def transform(self, zeta: jax.Array) -> jax.Array:
         """Sigma, () or (r,), from zeta (h,)."""
-        return self.scale.value(zeta) * self.weights
+        return self.scale.transform(zeta) * self.weights
 
     def over_weights(self) -> tuple[jax.Array, ScaleOfMeans]:
         """As :meth:`Scale.over_weights`."""
@@ -70,7 +70,7 @@ class ScaleOfMeans(Scale):
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """As :meth:`Scale.log_reference`, with the log density of what is left, less a constant."""
-        sigma = self.scale.value(zeta)
+        sigma = self.scale.transform(zeta)
         rest = (self.counts - 1.0) * jnp.log(sigma) + 0.5 * self.squares / sigma**2
         return self.scale.log_reference(zeta) - jnp.sum(rest)
 

@@ -32,7 +32,8 @@ from invlift.problems.laplace_approximation import (
 from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
-from invlift.unknowns.priors.base import Prior, Tangent
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.transformation import Tangent
 
 #: Standard deviations of the noise's reference that a start may be off.
 FARTHEST = 5.0
@@ -190,7 +191,7 @@ class CombinedNoise(Noise):
         return self.noise.log_reference_of_parameters(zeta)
 
     def _values(self, zeta):
-        sigma = self.noise.sigma(zeta) if self.noise.scale.num_parameters else jnp.ones(())
+        sigma = self.noise.sigma(zeta) if self.noise.scale.num_white else jnp.ones(())
         return (sigma[self.rows] if jnp.ndim(sigma) else sigma), ()
 
 
@@ -343,7 +344,7 @@ def weights_of(problem: InverseProblem) -> jax.Array:
     """
     noise, zeta = problem.noise, jnp.zeros(problem.noise.num_parameters)
     _, information = noise.score_and_information(problem.observed, zeta, problem.observed)
-    sigma = noise.sigma(zeta) if noise.scale.num_parameters else 1.0
+    sigma = noise.sigma(zeta) if noise.scale.num_white else 1.0
     return information**-0.5 / sigma
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.files.atomic import only_writer, replace_on_success
+from invlift.files.output_folder import OutputFolder
 from invlift.moments import Moments
 from invlift.programs.digest import digest
 from invlift.samplers.chains.fields import FieldRecord
@@ -114,13 +115,7 @@ class CheckpointStore:
         """
         if is_resuming and self.has_record:
             return replace(self, choices=self._check_record(), arrays=self._load_arrays())
-        if any(self.directory.glob("chain-*")):
-            raise InputError(
-                f"{self.directory}",
-                "a folder without chains, as the run is new",
-                "saved chains",
-                "resume the run they belong to, or choose another folder",
-            )
+        OutputFolder(self.directory, "run", "chain-*").check(is_resuming=False)
         self._write_record()
         return self
 

@@ -1,8 +1,4 @@
-"""What a distribution must be: a transformation of standard normal variables.
-
-A value x = T(z) has the distribution where z has the standard normal one, or where z has a density
-relative to it that makes up for the difference (Au, Graham & Thiery 2023, sections 3 and 5.1).
-"""
+"""What a distribution must be: a transformation of standard normal variables with a density."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.programs.pytrees import Module
+from invlift.unknowns.transformation import Transformation
 
 #: Standard normal values are looked for up to this size, by so many halvings.
 WIDEST, NUM_HALVINGS = 37.0, 60
@@ -23,7 +19,7 @@ def log_normal(values: jax.Array) -> jax.Array:
     return jnp.sum(-0.5 * values**2 - 0.5 * np.log(2.0 * np.pi))
 
 
-class Distribution(Module):
+class Distribution(Transformation):
     """A continuous distribution of values of some shape, in their own unit.
 
     A subclass writes ``shape``, ``transform`` and ``log_density``; ``log_reference`` and ``sample``
@@ -39,11 +35,6 @@ class Distribution(Module):
     def num_white(self) -> int:
         """Number k of variables z that a value is made of."""
         return math.prod(self.shape)
-
-    @property
-    def is_elementwise(self) -> bool:
-        """Whether each entry of a value is made of one variable, in the same order."""
-        return False
 
     @property
     def support(self) -> tuple[float, float]:
@@ -73,18 +64,14 @@ class Distribution(Module):
         width = np.ravel(self.transform(jnp.asarray(middle + 1e-6))) - found
         return np.where(np.abs(found - value) <= np.abs(width), middle, np.nan)
 
-    def log_reference(self, white: jax.Array) -> jax.Array:
-        """Log density of z, (k,), relative to the standard normal one, (), normalised."""
-        del white
-        return jnp.zeros(())
-
     def log_density(self, value: jax.Array) -> jax.Array:
         """Log density of a value, (), normalised, in the logarithm of one over its unit."""
         raise NotImplementedError
 
-    def sample(self, rng: np.random.Generator) -> np.ndarray:
-        """Exact draw of z, (k,)."""
-        return rng.standard_normal(self.num_white)
+    @property
+    def distributions(self) -> dict[str, Distribution]:
+        """Itself, if it is of one number."""
+        return {"": self} if self.shape == () else {}
 
 
 class Positive(Distribution):

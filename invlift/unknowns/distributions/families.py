@@ -52,6 +52,8 @@ class Normal(_Elementwise):
         In the unit of the value.
     """
 
+    is_affine: ClassVar[bool] = True
+
     mean: jax.Array
     sd: jax.Array
 

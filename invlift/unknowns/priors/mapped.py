@@ -10,7 +10,8 @@ import numpy as np
 
 from invlift.programs.derivatives import second_directional
 from invlift.unknowns.distributions import Distribution
-from invlift.unknowns.priors.base import Prior, Tangent, on_columns
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.transformation import Tangent, on_columns
 
 
 class MappedPrior(Prior):

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, errors_at
 from invlift.programs.pytrees import static
 from invlift.unknowns.axes import Axes
-from invlift.unknowns.distributions import Distribution, Normal
-from invlift.unknowns.priors.base import Prior, Tangent, linearised
+from invlift.unknowns.distributions import Distribution
+from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.transformation import Tangent, linearised
 
 #: Names of arrays and their shapes, as they follow one another in a vector.
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -59,14 +60,11 @@ class NamedPrior(Prior):
     def is_affine(self) -> bool:
         """Whether some unknowns have priors, and these are affine, and all others are normal."""
         parts = self.parts.values()
-        return self._has_priors and all(
-            part.is_affine if isinstance(part, Prior) else isinstance(part, Normal)
-            for part in parts
-        )
+        return self._has_tangents and all(part.is_affine for part in parts)
 
     @property
-    def _has_priors(self) -> bool:
-        return any(isinstance(part, Prior) for part in self.parts.values())
+    def _has_tangents(self) -> bool:
+        return any(part.has_tangent for part in self.parts.values())
 
     def transform(self, white: jax.Array) -> jax.Array:
         """Coefficients X(w), (N,), for w of (m,)."""
@@ -75,13 +73,10 @@ class NamedPrior(Prior):
 
     def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
         """X(w), (N,), and its derivatives: those of the parts, if any has some of its own."""
-        if not self._has_priors:
+        if not self._has_tangents:
             is_elementwise = all(part.is_elementwise for part in self.parts.values())
             return linearised(self.transform, white, is_elementwise)
-        found = [
-            part.linearise(own) if isinstance(part, Prior) else _linearised(part, own)
-            for _, part, own in self.split(white)
-        ]
+        found = [part.linearise(own) for _, part, own in self.split(white)]
         values, tangents = zip(*found, strict=True)
         return jnp.concatenate(values), _Beside(self, tangents)
 
@@ -103,15 +98,12 @@ class NamedPrior(Prior):
         """
         found = []
         for name, _ in self.shapes:
-            part = self.parts[name]
-            remedy = "give another, or an array of standard normal variables"
-            if isinstance(part, Prior):
-                expected = "a distribution with an inverse"
-                raise InputError(f"starts, {name}", expected, type(part).__name__, remedy)
-            white = np.asarray(part.whiten(values[name]))
+            with errors_at(("starts", name)):
+                white = np.asarray(self.parts[name].whiten(values[name]))
             if not np.all(np.isfinite(white)):
                 expected = "values that the distribution can have"
-                raise InputError(f"starts, {name}", expected, f"{values[name]}"[:80], remedy)
+                remedy = "give another, or an array of standard normal variables"
+                raise InputError(("starts", name), expected, f"{values[name]}"[:80], remedy)
             found.append(white)
         return np.concatenate(found)
 
@@ -120,7 +112,6 @@ class NamedPrior(Prior):
         return {
             f"{self.prefix(name)}{key}": value
             for name, part, own in self.split(white)
-            if isinstance(part, Prior)
             for key, value in part.parameters(own).items()
         }
 
@@ -136,14 +127,11 @@ class NamedPrior(Prior):
     @property
     def distributions(self) -> dict[str, Distribution]:
         """As :attr:`Prior.distributions`: of numbers, and of what is unknown about priors."""
-        found = {}
-        for name, part in self.parts.items():
-            if isinstance(part, Prior):
-                prefix = self.prefix(name)
-                found |= {f"{prefix}{key}": each for key, each in part.distributions.items()}
-            elif part.shape == ():
-                found[name] = part
-        return found
+        return {
+            f"{self.prefix(name)}{key}" if key else name: each
+            for name, part in self.parts.items()
+            for key, each in part.distributions.items()
+        }
 
     def split(self, white: jax.Array) -> Iterator[tuple[str, Distribution | Prior, jax.Array]]:
         """Name, distribution and variables of each unknown."""
@@ -191,7 +179,3 @@ class _Beside(NamedTuple):
 
     def _by_value(self, values):
         return jnp.split(values, self.prior._ends[1])
-
-
-def _linearised(part: Distribution, white):
-    return linearised(lambda white: jnp.ravel(part.transform(white)), white, part.is_elementwise)
