@@ -11,6 +11,7 @@ from contract_checks import assert_close, check_normal_space, check_target, in_t
 
 import invlift
 from invlift.app.runs import sampling
+from invlift.app.studies import calibrate as calibration
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.models.jax_function import JaxFunction
@@ -23,7 +24,7 @@ from invlift.noise import (
 )
 from invlift.problems.choice import lift_choice, partly_lifted, told_directions
 from invlift.problems.choice.lift_choice import Choice, choose
-from invlift.problems.choice.partly_lifted import partly_lifted_problem
+from invlift.problems.choice.partly_lifted import PartlyLiftedProblem, partly_lifted_problem
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.laplace_approximation import LaplaceApproximation
 from invlift.problems.scale_coordinate import _estimate, with_scale_coordinate
@@ -365,6 +366,61 @@ def check_same(one, other):
         errors = [each.std(axis=0) / np.sqrt(len(each)) for each in batches]
         off = batches[0].mean(axis=0) - batches[1].mean(axis=0)
         assert np.abs(off / np.hypot(*errors)).max() < 5.0
+
+
+class Forgotten(LaplaceApproximation):
+    """Negative control: what the reference has changed is not put right in the density."""
+
+    def log_ratio(self, white):
+        return 0.0 * white.sum()
+
+
+def with_forgotten_reference(problem, lift, condensed):
+    """Negative control."""
+    wrong = replace(lift, of_white=Forgotten(**vars(lift.of_white)))
+    return partly_lifted_problem(problem, wrong, condensed)
+
+
+class CountedTwice(PartlyLiftedProblem):
+    """Negative control: what is lifted is part of the rest as well."""
+
+    def log_density_of_rest(self, readings, zeta):
+        own = self.reference.of_noise.colour(zeta)
+        return self.asked.noise.loglikelihood(readings, own, self.asked.observed)
+
+
+def counted_twice(*parts):
+    """Negative control."""
+    return CountedTwice(**vars(partly_lifted_problem(*parts)))
+
+
+def ranked(name, simulations, monkeypatch):
+    """Ranks of simulated truths; what is lifted is chosen for each simulation."""
+    monkeypatch.setattr(calibration, "FEWEST_DRAWS", 50)
+    return calibration.calibrate(
+        problem_of(name), simulations=simulations, draws=7, warmup=60, seed=3
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize(
+    ("name", "simulations"), [("unknown", 100), ("two groups", 50), ("student unknown", 50)]
+)
+def test_ranks_of_simulated_truths_are_uniform(name, simulations, monkeypatch):
+    verdict = ranked(name, simulations, monkeypatch).verdict()
+    assert verdict.is_calibrated, str(verdict)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize(
+    ("name", "made_of"),
+    [("unknown", with_forgotten_reference), ("student unknown", counted_twice)],
+)
+def test_ranks_with_a_wrong_density_are_not_uniform(name, made_of, monkeypatch):
+    monkeypatch.setattr(sampling, "partly_lifted_problem", made_of)
+    assert min(ranked(name, 40, monkeypatch).p_values().values()) < 1e-4
 
 
 def of_two_modes(theta, matrix):
