@@ -28,8 +28,9 @@ def problem_schema() -> dict[str, Any]:
 
 def key_reference() -> str:
     """Return a page in Markdown with all keys: values, defaults, and what they are."""
-    page, inner = [_START], {}
-    for name, section in json_schema(Sections)["properties"].items():
+    page, inner, sections = [_START], {}, json_schema(Sections)["properties"]
+    written = [section.get("oneOf") for section in sections.values()]
+    for name, section in sections.items():
         if "properties" not in section:  # tables by names of the user's own
             name = f"{name}.NAME"
             section = {**child(section, "NAME"), "description": section["description"]}
@@ -37,7 +38,7 @@ def key_reference() -> str:
         values = [child(section, key) for key in keys(section)]
         values += [child(value, "NAME") for value in values]
         for form in (form for value in values for form in forms(value)):
-            if "discriminator" in form:
+            if "discriminator" in form and form["oneOf"] not in written:
                 key = form["discriminator"]["propertyName"]
                 inner[key] = max(inner.get(key, form), form, key=_num_keys)
     for name, form in inner.items():
