@@ -122,7 +122,7 @@ def read_voltages(
     if units.get("err") == "ohm":
         by_name["sigma"] = by_name.pop("err")
     labels = groups = None
-    further = {}
+    further, surveys = {}, by_name.pop("survey", None)
     if found is None:
         labels, groups = by_name.pop("name", None), by_name.pop("group", None)
         further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
@@ -137,6 +137,8 @@ def read_voltages(
         if not is_valid.all():
             notes.append(f"{np.count_nonzero(~is_valid)} rows are not valid by the column valid")
         rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
+        if surveys is not None:  # all columns of this format are numbers
+            surveys = np.array([f"{each:g}" for each in surveys[is_valid]])
     if currents is not None:
         driven = np.unique(currents, axis=0, return_inverse=True)[1].ravel()
         by_name |= {"a": [f"pattern {each + 1}" for each in driven], "b": [""] * len(rows)}
@@ -148,7 +150,7 @@ def read_voltages(
     if currents is not None and "voltage" in by_name:
         by_name["value"] = by_name.pop("voltage")
     values, used = _values(by_name, rows, name, needs_values)
-    known = [*ROLES, *_NUMBERS, "name", "group", "rhoa", "k", "err", "valid"]
+    known = [*ROLES, *_NUMBERS, "name", "group", "survey", "rhoa", "k", "err", "valid"]
     notes += unused(table.columns, known)
     sigma = by_name["sigma"] * factor if "sigma" in by_name else None
     if "err" in by_name and used:  # it is relative
@@ -167,6 +169,7 @@ def read_voltages(
         name,
         groups=groups,
         labels=labels,
+        surveys=surveys,
         electrodes=electrodes,
         positions=positions,
         currents=currents,
@@ -228,6 +231,8 @@ def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
         columns["r"] = sensors.values.tolist()
         if sensors.sigma is not None:
             columns["err"] = (sensors.sigma / np.abs(sensors.values)).tolist()
+        if sensors.surveys is not None:
+            columns["survey"] = sensors.surveys.tolist()
         rows = zip(*columns.values(), strict=True)
         axes = "xyz"[: sensors.positions.shape[1]]
         lines = [f"{len(sensors.positions)}# Number of electrodes", f"#{' '.join(axes)}"]
@@ -239,6 +244,7 @@ def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
     if sensors.currents is not None:
         columns = _columns_of_currents(sensors)
     optional = {"sigma": sensors.sigma, "group": sensors.groups, "name": sensors.labels}
+    optional["survey"] = sensors.surveys
     columns["value"] = sensors.values.tolist()
     columns |= {key: each.tolist() for key, each in optional.items() if each is not None}
     columns |= {key: each.tolist() for key, each in sensors.further.items()}

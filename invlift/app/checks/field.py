@@ -108,7 +108,8 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
     sensors = problem.sensors
     notes, is_file = [], isinstance(spec, ProblemSpec)
     columns = (
-        sensors.points, sensors.minus, sensors.electrodes, sensors.experiments, sensors.times,
+        sensors.points, sensors.minus, sensors.electrodes, sensors.experiments, sensors.surveys,
+        sensors.times,
     )  # fmt: skip
     places = np.column_stack([each.astype(str) for each in columns if each is not None])
     if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
@@ -119,6 +120,8 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
     if sensors.experiments is not None and is_file and not (spec.experiment or spec.survey):
         notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
+    if sensors.surveys is not None and is_file and not spec.survey:
+        notes.append("the table's column survey is not used, as there is no [survey.NAME]")
     if sensors.outside:
         notes.append(sensors.outside)
     if is_file and sensors.electrodes is None and (rows := _at_point_sources(problem, spec)):

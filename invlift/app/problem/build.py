@@ -52,9 +52,6 @@ from invlift.tables.voltages import read_voltages
 from invlift.units import logarithmic
 from invlift.unknowns.named import Unknown
 
-#: The column that says of which survey a row is.
-SURVEY = "survey"
-
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InverseProblem:
     """Read what a problem file names and put the inverse problem together.
@@ -247,13 +244,13 @@ def _by_survey(
     """What ``make`` makes of readings: their table and what makes a model, of all surveys."""
     if not spec.survey:
         return make(readings)
-    where, column = f"{sensors.name}, column {SURVEY}", sensors.further.get(SURVEY)
+    where, column = f"{sensors.name}, column survey", sensors.surveys
     if column is None:
         remedy = "add the column, or remove the tables [survey.NAME]"
         raise InputError(where, "the survey of each row", "none", remedy)
     for row, name in zip(sensors.rows, column, strict=True):
         if not (name and f"_{name}".isidentifier()):
-            where = f"{sensors.name}, row {row}, column {SURVEY}"
+            where = f"{sensors.name}, row {row}, column survey"
             expected, found = "the survey's name, of letters and digits", repr(str(name))
             raise InputError(where, expected, found, "correct it")
     names = [str(name) for name in dict.fromkeys(column)]

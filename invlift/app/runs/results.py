@@ -142,7 +142,8 @@ def posterior_of(
     labels, coordinates, points = names_of_readings(problem), {}, None
     if (sensors := problem.sensors) is not None:
         points = sensors.points
-        columns = {"experiment": sensors.experiments, KIND: sensors.kinds, "group": sensors.groups}
+        columns = {"experiment": sensors.experiments, "survey": sensors.surveys}
+        columns |= {KIND: sensors.kinds, "group": sensors.groups}
         columns |= {"time": sensors.times} | dict(sensors.further)
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None

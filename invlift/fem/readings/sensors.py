@@ -23,6 +23,7 @@ TEXTS = {
     "group": "groups",
     "name": "labels",
     "experiment": "experiments",
+    "survey": "surveys",
     "kind": "kinds",
     "over": "over",
 }
@@ -56,6 +57,8 @@ class Sensors:
     experiments : ndarray of str, shape (d,), or None
         Name of the experiment that each reading is of, if the table has a column ``experiment``;
         "" where it is of none.
+    surveys : ndarray of str, shape (d,), or None
+        Survey of each reading, if the table has a column ``survey``.
     kinds : ndarray of str, shape (d,), or None
         Kind of each reading, if the table has a column ``kind``: see
         :data:`invlift.fem.readings.kinds.KINDS`. Without it readings are of points or differences.
@@ -99,6 +102,7 @@ class Sensors:
     groups: np.ndarray | None = None
     labels: np.ndarray | None = None
     experiments: np.ndarray | None = None
+    surveys: np.ndarray | None = None
     kinds: np.ndarray | None = None
     over: np.ndarray | None = None
     radius: np.ndarray | None = None
