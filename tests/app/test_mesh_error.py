@@ -148,7 +148,8 @@ def test_shifts_of_means_are_exact(sigma):
     product = scaled @ scaled.T
     expected = bias @ product @ np.linalg.solve(np.eye(30) + product, bias)
     assert errors_at(problem, finer, fit).shift == pytest.approx(np.sqrt(expected), rel=1e-4)
-    assert mesh_error._shift(problem, fit.white, np.zeros(30), fit.sd) == 0.0
+    nothing = np.zeros(fit.white.size), np.zeros(30)
+    assert mesh_error._moved(problem, fit.white, fit.sd, *nothing)[1] == 0.0
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from invlift.problems.reading_names import name_of_reading
 from invlift.problems.starts.search import Fit
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.results import Run
+from invlift.unknowns.priors.base import Prior
 from invlift.unknowns.priors.named import NamedPrior
 
 #: Standard deviations of the noise by which a reading may be off without a note, and without a
@@ -132,13 +133,17 @@ def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
     rng, size = np.random.default_rng(0), fit.white.size
     of_prior = rng.standard_normal((NUM_DRAWS, size))
     of_noise = rng.standard_normal((NUM_DRAWS, fit.sd.size))
-    centre, draws = _draws_near(searched, fit.white, fit.sd, of_prior, of_noise)
-    changes = tuple(map(np.asarray, _changes(problem.model, model, centre, draws)))
+    near = searched, fit.white, fit.sd
+    moves = [_moved(*near, *each)[0] for each in zip(of_prior, of_noise, strict=True)]
+    whites = np.stack([fit.white, *(fit.white + np.asarray(each) for each in moves)])
+    centre, *draws = np.asarray(_transformed(problem.prior, whites))
+    changes = _changes(problem.model, model, centre, np.stack(draws))
+    changes = tuple(map(np.asarray, changes))
     if isinstance(problem, CensoredProblem):  # of which the fit is without these readings
         changes = tuple(each[..., list(problem.rows)] for each in changes)
     bias, _, beyond = (extrapolated(each, finer.times) / fit.sd for each in changes)
-    shift = float(_shift(searched, fit.white, bias, fit.sd))
-    return Errors(np.abs(bias), _mean_size(beyond), shift)
+    square = _moved(*near, np.zeros(size), bias)[1]
+    return Errors(np.abs(bias), _mean_size(beyond), math.sqrt(square))
 
 
 def mesh_errors(problem: InverseProblem, run: Run) -> Errors | None:
@@ -215,24 +220,40 @@ def _remedy(problem: InverseProblem, ratio: float, does_hold: bool) -> str:
     return f"set [mesh] refine_solution = {in_file}, in Python {in_python}, {other}"
 
 
-@partial(Program, effort="some")
-def _draws_near(problem: InverseProblem, white, sd, of_prior, of_noise):
-    """Coefficients at w (m,), (N,), and at draws of the posterior linearised there, (K, N).
+@partial(Program, effort="none")
+def _moved(problem: InverseProblem, white, sd, of_prior, of_noise):
+    """Where the posterior linearised at w (m,) moves with a (m,) and readings b, (d,).
 
-    With the derivatives A of the readings in standard deviations of their noise, sd (d,), and
-    standard normal a, (K, m), and b, (K, d): w + a + A^T (I + A A^T)^-1 (b - A a).
+    With the derivatives A of the readings in standard deviations of their noise, sd (d,): x = a +
+    A^T (I + A A^T)^-1 (b - A a), (m,), and |x|^2 + |A x|^2, its squared length in standard
+    deviations of the posterior.  Of standard normal a and b w + x is a draw; without a it is what
+    the mean moves by with readings that are off by b.  The system of the unknowns, (I + A^T A),
+    would lose all digits with accurate readings.  By products with A and A^T alone, as there may be
+    many readings and many unknowns.
     """
-    push, pull = _scaled_derivative(problem, white, sd)
 
-    def draw(parts):
-        of_prior, of_noise = parts
-        return white + of_prior + pull(_solved(push, pull, of_noise - push(of_prior)))
+    def scaled(white):
+        return problem.model(problem.prior.transform(white)) / sd
 
-    transform = problem.prior.transform
-    return transform(white), jax.lax.map(lambda e: transform(draw(e)), (of_prior, of_noise))
+    _, push = jax.linearize(scaled, white)
+    transposed = jax.linear_transpose(push, white)
+
+    def pull(readings):
+        return transposed(readings)[0]
+
+    right = of_noise - push(of_prior)
+    along = conjugate_residuals(lambda y: y + push(pull(y)), right, SOLVED, MAX_PRODUCTS)
+    move = of_prior + pull(along)
+    return move, move @ move + jnp.sum(push(move) ** 2)
 
 
-@partial(Program, effort="some")
+@partial(Program, effort="none")
+def _transformed(prior: Prior, whites):
+    """Coefficients, (K, N), at each w of (K, m)."""
+    return jax.lax.map(prior.transform, whites)
+
+
+@partial(Program, effort="none")
 def _changes(model: ForwardModel, finer: ForwardModel, centre, draws):
     """Changes of the readings at coefficients (N,), (d,), and at draws (K, N), (K, d), and what of
     the latter is not linear in the coefficients around the first, (K, d).
@@ -248,38 +269,3 @@ def _changes(model: ForwardModel, finer: ForwardModel, centre, draws):
         return here, here - at_centre - along(draw - centre)
 
     return at_centre, *jax.lax.map(beside, draws)
-
-
-@partial(Program, effort="some")
-def _shift(problem: InverseProblem, white, bias, sd):
-    """By how much the mean of w moves, (), in standard deviations of the posterior, with readings
-    that are off by a bias, (d,), in standard deviations of their noise, (d,).
-
-    With the derivatives A of the readings in these the mean moves by x = A^T (I + A A^T)^-1 b, and
-    the squared shift is |x|^2 + |A x|^2, which is never negative.
-    """
-    push, pull = _scaled_derivative(problem, white, sd)
-    moved = pull(_solved(push, pull, bias))
-    return jnp.sqrt(moved @ moved + jnp.sum(push(moved) ** 2))
-
-
-def _scaled_derivative(problem: InverseProblem, white, sd):
-    """Products with A, derivatives of the readings at w (m,) in sd of their noise, and with A^T.
-
-    By products alone, as there may be many readings and many unknowns.
-    """
-
-    def scaled(white):
-        return problem.model(problem.prior.transform(white)) / sd
-
-    _, push = jax.linearize(scaled, white)
-    pull = jax.linear_transpose(push, white)
-    return push, lambda readings: pull(readings)[0]
-
-
-def _solved(push, pull, readings):
-    """(I + A A^T)^-1 times readings, (d,).
-
-    The system of the unknowns, (I + A^T A), would lose all digits with accurate readings.
-    """
-    return conjugate_residuals(lambda y: y + push(pull(y)), readings, SOLVED, MAX_PRODUCTS)
