@@ -4,6 +4,7 @@ import json
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from command_line import assert_one_line, call
 from problem_files import write_problem
@@ -73,7 +74,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     call("loo", "out", "--refit", "2")
     out = capsys.readouterr().out
     assert "loo_elpd by refit" in out
-    table = np.genfromtxt(tmp_path / "out" / "loo_refit.csv", delimiter=",", names=True)
+    table = pd.read_csv(tmp_path / "out" / "loo_refit.csv")
     assert len(table) == 2
     assert len(set(table["row"])) == 2
     assert np.isfinite(table["elpd"]).all()

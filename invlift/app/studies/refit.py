@@ -124,5 +124,5 @@ def refit(
 def write_refits(folder: Path, refits: Sequence[Refit]) -> Path:
     """Write the table of refits into the folder of a run."""
     path = folder / TABLE
-    write_table(path, pd.DataFrame([asdict(each) for each in refits]))
+    write_table(path, pd.DataFrame([asdict(each) for each in refits]).set_index("row"))
     return path
