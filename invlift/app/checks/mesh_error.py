@@ -79,9 +79,10 @@ class Errors(NamedTuple):
 
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     """The model on a refined mesh; None of a problem without a mesh."""
-    mesh, known = problem.mesh, problem.model.on_mesh
-    if mesh is None or known.refined is None:
+    mesh = problem.mesh
+    if mesh is None or problem.model.on_mesh.refined is None:
         return None
+    known = problem.model.on_mesh
 
     def size(times: int) -> int:
         return _num_nodes(mesh, known.num_refined + times)
