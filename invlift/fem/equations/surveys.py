@@ -1,7 +1,7 @@
 """Surveys of one body at several dates (time lapse): a field, and how it has changed since.
 
-What surveys have in common and nobody knows, impedances or offsets of loggers, is one unknown for
-all of them, so that it does not show as a change.
+An impedance or the offset of a logger is one unknown for all surveys, so that it does not show as
+a change.
 """
 
 from __future__ import annotations
