@@ -106,7 +106,7 @@ COMBINATIONS = {
         2,
         {
             "pde": {"source": 4.0, "dirichlet": {"left": 0.0}},
-            "survey": {"after": {"change": {"kind": "matern"} | ROUGH}},
+            "survey": {"after": {"change": {"kind": "matern"} | FIELD}},
             "prior": {"kind": "matern"} | FIELD,
             "noise": {"sigma": lognormal(0.1, 1.5)},
         },

@@ -29,11 +29,11 @@ LINE = "4\n# x z\n0.2 1\n0.4 1\n0.6 1\n0.8 1\n2\n# a b m n r err/%\n1 2 3 4 0.4 
 FEW = ["--chains", "2", "--warmup", "10", "--draws", "20", "--anyway"]
 
 
-def with_experiments(sensors, experiments):
-    """A table whose rows are of one experiment after the other."""
+def with_column(sensors, column, names):
+    """A table whose rows are of one experiment, or survey, after the other."""
     header, *rows = sensors.splitlines()
-    rows = [f"{row},{name}" for row, name in zip(rows, cycle(experiments), strict=False)]
-    return "\n".join([f"{header},experiment", *rows])
+    rows = [f"{row},{name}" for row, name in zip(rows, cycle(names), strict=False)]
+    return "\n".join([f"{header},{column}", *rows])
 
 
 def check_and_run(path):
@@ -128,8 +128,15 @@ def write_shown(folder, content):
             changes[section] = kept
         else:
             changes |= {f"{section}.{key}": value for key, value in kept.items()}
+    if "lines" in content.get("pde", {}):
+        edges = mesh.distinct_facets[0]
+        in_middle = edges[np.isclose(mesh.points[edges][..., 1], 0.5).all(axis=1)]
+        inside = dict.fromkeys(content["pde"]["lines"], in_middle)
+        mesh = replace(mesh, boundaries={**mesh.boundaries, **inside})
     if "experiment" in content:
-        sensors = with_experiments(sensors, content["experiment"])
+        sensors = with_column(sensors, "experiment", content["experiment"])
+    if "survey" in content:
+        sensors = with_column(sensors, "survey", ["before", *content["survey"]])
     return write_problem(folder, changes, sensors=sensors, mesh=mesh)
 
 
@@ -162,6 +169,8 @@ RUN = {
     "experiments": ("experiment", "east"),
     "unknown conditions": ("pde", "source"),
     "in time": ("pde", "storage"),
+    "surveys": ("survey", "after"),
+    "fractures": ("pde", "lines"),
 }
 
 
