@@ -40,6 +40,7 @@ TRACED = (
     "kit4/problem.toml",
     "well_test/problem.toml",
     "lauswiesen/problem.toml",
+    "time_lapse/problem.toml",
 )
 RUN = ("body3d/problem.toml", "pumping_tests/problem.toml", "electrodes/tank.toml")
 
