@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from problem_files import REMOVED, assert_named, readings, write_problem
 
+from invlift.app.checks.field import check_sensors
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
 
@@ -49,6 +50,17 @@ def test_electrodes_have_surveys_of_which_impedances_are_one_unknown(tmp_path):
     moved = readings(problem.model, np.concatenate([phi, np.full(4, 0.2), 0.0 * phi + 0.1]))
     np.testing.assert_allclose(moved[:3], found[:3], rtol=1e-12)
     assert np.all(moved[3:] != found[3:])
+
+
+def test_a_reading_beside_the_well_of_its_experiment_is_noted_in_each_survey(tmp_path):
+    well = {"place": [0.5, 0.5], "strength": -0.3}
+    rows = ("0.5,0.5,2.1,well,1998", "0.5,0.5,1.4,rest,2004", "0.5,0.5,3.1,well,2004")
+    table = "\n".join(["x,y,value,experiment,survey", *rows, ""])
+    experiments = {"experiment": {"well": {"point_source": [well]}, "rest": {"source": 1.0}}}
+    spec = read_problem(write(tmp_path, experiments, table + "0.1,0.9,3.1,rest,1998\n"))
+    problem = build_problem(spec)
+    assert "row 2 reads within a cell" in check_sensors(problem, spec).detail
+    assert "(and 1 more)" in check_sensors(problem, spec).detail
 
 
 @pytest.mark.parametrize(

@@ -177,10 +177,8 @@ def _at_point_sources(problem: InverseProblem, spec: ProblemSpec) -> list[int]:
     for name, pde in spec.experiments.items():
         is_own = is_of_u
         if spec.experiment:
-            names = [
-                name,
-                *(f"{name}_{survey}" for survey in set(sensors.further.get("survey", ()))),
-            ]
+            surveys = () if sensors.surveys is None else sensors.surveys
+            names = [name, *(f"{name}_{survey}" for survey in {*surveys})]
             is_own = is_of_u & np.isin(sensors.experiments, names)
         for source in pde.point_source:
             width = np.sort(np.linalg.norm(mesh.points - source.place, axis=1))[mesh.dim]

@@ -45,12 +45,13 @@ from invlift.posterior.names import FIELD, PREDICTED, SIGMA
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
 from invlift.tables.distributions import DistributionTable
-from invlift.tables.priors import BoundaryNormalTable
+from invlift.tables.priors import BoundaryNormalTable, PriorTable
 from invlift.tables.sensors import read_sensors
 from invlift.tables.times import Clock
 from invlift.tables.voltages import read_voltages
 from invlift.units import logarithmic
 from invlift.unknowns.named import Unknown
+from invlift.unknowns.priors.base import Prior
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InverseProblem:
@@ -97,7 +98,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
 def _units_of_draws(units: UnitsTable, problem: InverseProblem) -> dict[str, str]:
     """Units of the solution, of its readings and their noise, and of the logarithm of the field."""
     names = [*problem.model.solutions, PREDICTED] if units.solution else []
-    drawn, kinds = problem.shapes_of_draws(), getattr(problem.sensors, "kinds", None)
+    drawn, kinds = problem.shapes_of_draws(), problem.sensors.kinds
     if names and SIGMA in drawn and not problem.noise.relative and kinds is None:
         names.append(SIGMA)
     has_field = units.conductivity is not None and FIELD in drawn
@@ -261,11 +262,10 @@ def _by_survey(
     parts = {name: make(readings.take(np.flatnonzero(column == name))) for name in names}
 
     def forward_map(**options) -> ForwardModel:
-        changes = {}
-        for name, table in spec.survey.items():
-            key = partial(spec.where, "survey", name, "change")
-            with errors_at(lambda path, key=key: key(*path[path[0] == "prior" :])):
-                changes[name] = table.change.build(mesh, key)
+        changes = {
+            name: _prior_at(table.change, mesh, partial(spec.where, "survey", name, "change"))
+            for name, table in spec.survey.items()
+        }
         models = {name: forward(**options) for name, (_, forward) in parts.items()}
         with errors_at(lambda path: spec.where("survey", path[-1], "change")):
             return join_surveys(models, changes)
@@ -333,12 +333,17 @@ def _thickness(spec: ProblemSpec, mesh: Mesh):
     return mesh.field(given, spec.where("pde", "thickness")) if isinstance(given, str) else given
 
 
+def _prior_at(table: PriorTable, mesh: Mesh, where: Callable[..., str]) -> Prior:
+    """The prior of a table that is not [prior], whose errors are of its own keys."""
+    with errors_at(lambda path: where(*path[path[0] == "prior" :])):
+        return table.build(mesh, where)
+
+
 def _storage(spec: ProblemSpec, mesh: Mesh):
     """The storage as :func:`assemble_poisson` takes it."""
-    storage, where = spec.pde.storage, partial(spec.where, "pde", "storage", "field")
+    storage = spec.pde.storage
     if isinstance(storage, StorageField):
-        with errors_at(lambda path: where(*path[path[0] == "prior" :])):
-            return storage.field.build(mesh, where)
+        return _prior_at(storage.field, mesh, partial(spec.where, "pde", "storage", "field"))
     return storage.build() if isinstance(storage, DistributionTable) else storage
 
 

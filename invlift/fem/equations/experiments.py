@@ -63,6 +63,7 @@ class Experiments(Joined):
     Attributes
     ----------
     equations : tuple of LinearEquation
+        Or of what stands for one: :class:`~invlift.fem.equations.surveys.Survey`.
     places : tuple of (d_e,) int32
         Where the readings of each equation are among all d.
     solutions : tuple of str

@@ -8,7 +8,6 @@ from typing import NamedTuple, Self
 
 import jax
 import numpy as np
-from scipy.sparse import csr_array
 
 from invlift.fem.linalg import sparse
 from invlift.models.base import AroundModel, ForwardModel
@@ -42,22 +41,19 @@ class LinearlyMapped(AroundModel):
     ----------
     model : ForwardModel
         Of M coefficients.
-    pattern : sparse.Pattern
-        Of P, (M, N).
-    weights : (num_entries,)
-        Its entries.
+    matrix : sparse.SparseMatrix
+        P, (M, N).
     on_mesh : OnMesh
     """
 
     model: ForwardModel
-    pattern: sparse.Pattern
-    weights: jax.Array
+    matrix: sparse.SparseMatrix
     on_mesh: OnMesh = aside(OnMesh())
 
     @property
     def num_coefficients(self) -> int:
         """Number N of coefficients."""
-        return self.pattern.by_col.entries.shape[-1]
+        return self.matrix.shape[1]
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,)."""
@@ -72,7 +68,7 @@ class LinearlyMapped(AroundModel):
     ) -> tuple[tuple[jax.Array, jax.Array], MappedExpansion]:
         """As :meth:`ForwardModel.linearise`."""
         (value, by_own), inner = self.model.linearise(self._mapped(coefficients))
-        jacobian = self.pattern.transposed_product(self.weights, by_own.T).T
+        jacobian = (self.matrix.T @ by_own.T).T
         return (value, jacobian), MappedExpansion(inner, jacobian, self._byproducts(inner))
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, MappedExpansion]:
@@ -93,18 +89,18 @@ class LinearlyMapped(AroundModel):
         weigh: Callable[[jax.Array], jax.Array],
     ) -> jax.Array:
         """As :meth:`ForwardModel.pull_back`."""
-        directions = self.pattern.product(self.weights, pushed)
+        directions = self.matrix @ pushed
         _, inner = self.model.push_forward(expansion.inner, directions)
 
         def weigh_own(columns):
             # A model that pulls back from directions as they are gives these to be weighed, and
             # joined models hand over weighed ones of those that are looked for.
             if columns is directions:
-                return self.pattern.product(self.weights, weigh(pushed))
+                return self.matrix @ weigh(pushed)
             return weigh(columns)
 
         gradient = self.model.pull_back(expansion.inner, inner, weigh_own)
-        return self.pattern.transposed_product(self.weights, gradient[:, None])[:, 0]
+        return (self.matrix.T @ gradient[:, None])[:, 0]
 
     def derivative(self, expansion: MappedExpansion, direction: jax.Array) -> jax.Array:
         """As :meth:`ForwardModel.derivative`."""
@@ -130,17 +126,8 @@ class LinearlyMapped(AroundModel):
 
     def _mapped(self, coefficients):
         """Coefficients of the model, P x, (M,)."""
-        return self.pattern.product(self.weights, coefficients[:, None])[:, 0]
+        return (self.matrix @ coefficients[:, None])[:, 0]
 
     def _byproducts(self, inner: PyTree) -> dict[str, jax.Array]:
         """Of the model's expansion, those that there are here."""
         raise NotImplementedError
-
-
-def as_pattern(matrix: csr_array) -> tuple[sparse.Pattern, jax.Array]:
-    """Pattern and entries of P, of which no place is given twice."""
-    matrix = csr_array(matrix).tocoo()
-    pattern, entries = sparse.pattern(matrix.row, matrix.col, *matrix.shape)
-    weights = np.zeros(matrix.nnz)
-    weights[entries] = matrix.data
-    return pattern, jax.device_put(weights)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.fem.equations.experiments import Experiments, numbers_of
-from invlift.fem.equations.linearly_mapped import LinearlyMapped, as_pattern
+from invlift.fem.equations.linearly_mapped import LinearlyMapped
 from invlift.fem.linalg import sparse
 from invlift.fem.readings.sensors import Sensors, concatenated
 from invlift.models.base import SOLUTION, ForwardModel
@@ -106,8 +106,8 @@ def join_surveys(
             cols = np.concatenate([cols, numbers[f"{CHANGE}_{name}"]])
             rows = np.concatenate([rows, np.arange(len(field.points))])
         shape = sum(map(len, own)), total
-        pattern, weights = as_pattern(csr_array((np.ones(rows.size), (rows, cols)), shape=shape))
-        models.append(Survey(model=model, pattern=pattern, weights=weights, name=name))
+        matrix = csr_array((np.ones(rows.size), (rows, cols)), shape=shape)
+        models.append(Survey(model=model, matrix=sparse.sparse_matrix(matrix), name=name))
     coefficients = jax.ShapeDtypeStruct((total,), float)
     sizes = [jax.eval_shape(model.__call__, coefficients).shape[0] for model in models]
     ends = np.cumsum(sizes)

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import block_diag, csr_array, eye_array
 
 from invlift.errors import InputError, is_integer
-from invlift.fem.equations.linearly_mapped import LinearlyMapped, as_pattern
+from invlift.fem.equations.linearly_mapped import LinearlyMapped
+from invlift.fem.linalg.sparse import sparse_matrix
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement, refined
 from invlift.models.base import ForwardModel
@@ -87,7 +88,6 @@ def _on_finer_mesh(model, mesh, fields, assemble, times: int = 1) -> OnFinerMesh
         end = first + of_field.shape[1]
     parts.append(eye_array(finer.num_coefficients - sum(each.shape[0] for each in parts)))
     matrix = csr_array(block_diag(parts))
-    pattern, weights = as_pattern(matrix)
     flux = finer.on_mesh.boundary_flux
     known = model.on_mesh._replace(
         boundary_flux=None if flux is None else partial(_boundary_flux, flux, matrix),
@@ -96,8 +96,7 @@ def _on_finer_mesh(model, mesh, fields, assemble, times: int = 1) -> OnFinerMesh
     )
     return OnFinerMesh(
         model=finer,
-        pattern=pattern,
-        weights=weights,
+        matrix=sparse_matrix(matrix),
         num_nodes=mesh.num_nodes,
         on_mesh=known,
     )

@@ -80,11 +80,12 @@ def run_chains(
     """
     work = Work(target, plan, starts, int(seed))
     owned = None
+    size = starts.shape[0]
     if executor is None:
-        size = min(starts.shape[0], num_cores())
+        size = min(size, num_cores())
         executor = owned = ThreadPoolExecutor(size, thread_name_prefix="chain")
     if isinstance(executor, ThreadPoolExecutor):
-        turns = turns or (Turns() if starts.shape[0] > 1 else at_once)
+        turns = turns or (Turns() if size > 1 else at_once)
         workers = Threads(work, executor, turns)
     else:
         workers = Processes(work, executor)
