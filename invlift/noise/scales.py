@@ -15,6 +15,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.noise.scale_arguments import all_positive, grouping
+from invlift.programs.compilation import program
 from invlift.programs.pytrees import static
 from invlift.unknowns.distributions import Distribution, Positive, as_distribution, is_distribution
 from invlift.unknowns.transformation import Transformation
@@ -182,12 +183,7 @@ class UnknownScale(Scale):
         zeta = np.concatenate([self.prior.sample(rng) for _ in range(self.num_white)])
         if self.threshold is None:
             return zeta
-        threshold, location, slope = map(
-            np.asarray, (self.threshold, self.prior.log_median, self.prior.log_sd)
-        )
-        above = np.asarray(jax.vmap(self.prior.transform)(zeta[:, None])) / threshold
-        argument = above + np.log(-np.expm1(-above))  # softplus backwards
-        return (argument + np.log(threshold) - location) / slope
+        return np.asarray(_beyond_threshold(self, zeta))
 
     def near(self, sigma: jax.Array) -> UnknownScale:
         """With the threshold at sigma: () for all, or (d,), of which each group takes its mean.
@@ -308,6 +304,15 @@ class ScalesOfGroups(Scale):
         """Each part with its own zeta, (1,) or (0,)."""
         ends = np.cumsum([part.num_white for part in self.parts])[:-1]
         return zip(self.parts, jnp.split(zeta, ends), strict=True)
+
+
+@program
+def _beyond_threshold(scale: UnknownScale, zeta):
+    """The coordinate with the scale's threshold, (h,), of that of its prior."""
+    prior, threshold = scale.prior, scale.threshold
+    above = jax.vmap(prior.transform)(zeta[:, None]) / threshold
+    argument = above + jnp.log(-jnp.expm1(-above))  # softplus backwards
+    return (argument + jnp.log(threshold) - prior.log_median) / prior.log_sd
 
 
 def _means(groups: jax.Array, values: jax.Array, num: int) -> jax.Array:

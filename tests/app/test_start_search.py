@@ -14,10 +14,13 @@ from rich.console import Console
 from invlift import inverse_problem, known_noise, normal, sample
 from invlift.app.commands import run as run_command
 from invlift.app.runs import progress, sampling
+from invlift.app.runs import starts as of_starts
 from invlift.app.runs.progress import phases_display
 from invlift.app.runs.sampling import find_kernel, target_of
 from invlift.errors import InputError
+from invlift.problems.choice import partly_lifted
 from invlift.problems.choice.lift_choice import choose
+from invlift.problems.laplace_approximation import laplace_approximation
 from invlift.problems.starts.search import PHASES, find_start
 from invlift.samplers.chains.programs import evaluate_state
 
@@ -59,6 +62,24 @@ def test_each_chain_is_searched_for_once_and_a_resumed_run_looks_no_more(
     (tmp_path / "out" / "chains" / "objections.json").write_text("[1")
     assert call("run", path, "--resume", "--draws", 9) == 3
     assert {chain for chain, _ in looked_at} == {0}
+
+
+@pytest.mark.parametrize("starts", ["prior", "laplace"])
+def test_the_laplace_approximation_is_found_once(tmp_path, monkeypatch, starts):
+    """It is stored with the chains: a run that is resumed does not look for it."""
+    found = []
+    for module in (partly_lifted, of_starts):
+        monkeypatch.setattr(
+            module,
+            "laplace_approximation",
+            lambda problem: found.append(problem) or laplace_approximation(problem),
+        )
+    changes = QUICK | {"sampler.method": "laplace-mala", "sampler.starts": starts}
+    path = write_problem(tmp_path, changes)
+    assert call("run", path) == 3
+    assert len(found) == 1
+    assert call("run", path, "--resume", "--draws", 8) == 3
+    assert len(found) == 1
 
 
 def many_unknowns(observed):

@@ -59,7 +59,8 @@ def measure(name: str, problem, options: argparse.Namespace) -> None:
     """Print one line."""
     began = time.perf_counter()
     choice = lift_choice.choose(problem)
-    lifted = problem.num_observations if choice.lift is None else choice.lift.basis.shape[1]
+    reference = choice.reference
+    lifted = problem.num_observations if reference is None else reference.basis.shape[1]
     chosen = time.perf_counter() - began
     began = time.perf_counter()
     run, seconds = sampled(

@@ -24,7 +24,7 @@ from invlift.noise import (
 )
 from invlift.problems.choice import lift_choice, partly_lifted, told_directions
 from invlift.problems.choice.lift_choice import Choice, choose
-from invlift.problems.choice.partly_lifted import PartlyLiftedProblem, partly_lifted_problem
+from invlift.problems.choice.partly_lifted import Lift, PartlyLiftedProblem, partly_lifted_problem
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.laplace_approximation import LaplaceApproximation
 from invlift.problems.scale_coordinate import _estimate, with_scale_coordinate
@@ -97,7 +97,7 @@ def choice_of(name="known", fn=bent):
 def target_of(problem, choice, made_of=partly_lifted_problem):
     if choice.scale is not None:
         problem = with_scale_coordinate(problem, choice.scale)
-    return LiftedPosterior(made_of(problem, choice.lift, choice.condensed(problem)))
+    return LiftedPosterior(made_of(problem, choice.reference, choice.condensed(problem)))
 
 
 @partial(Program, effort="none")
@@ -136,7 +136,7 @@ def check_density(name, choice=None, made_of=partly_lifted_problem):
 @pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(NOISES | OTHERS, {*NOISES, "student", "relative"}))
 def test_the_density_is_that_of_all_readings(name):
-    lift = choice_of(name).lift
+    lift = choice_of(name).reference
     assert 10 <= lift.basis.shape[1] <= (20 if name in NOISES else NUM_UNKNOWNS)
     np.testing.assert_allclose(lift.basis.T @ lift.basis, np.eye(lift.basis.shape[1]), atol=1e-12)
     check_density(name)
@@ -145,8 +145,8 @@ def test_the_density_is_that_of_all_readings(name):
 def test_any_combinations_give_the_same_density():
     """Not orthonormal ones either: what is lifted of the likelihood is left out of the rest."""
     choice = choice_of("unknown")
-    other = replace(choice.lift, basis=choice.lift.basis.at[0, 0].add(0.5))
-    check_density("unknown", choice._replace(lift=other))
+    other = replace(choice.reference, basis=choice.reference.basis.at[0, 0].add(0.5))
+    check_density("unknown", choice._replace(reference=other))
 
 
 def with_other_basis(problem, lift, condensed):
@@ -172,8 +172,8 @@ class WithoutVolume(LaplaceApproximation):
 @pytest.mark.parametrize("reference", ["of_noise", "of_white"])
 def test_a_forgotten_volume_is_found(reference):
     choice = choice_of("unknown")
-    wrong = WithoutVolume(**vars(getattr(choice.lift, reference)))
-    choice = choice._replace(lift=replace(choice.lift, **{reference: wrong}))
+    wrong = WithoutVolume(**vars(getattr(choice.reference, reference)))
+    choice = choice._replace(reference=replace(choice.reference, **{reference: wrong}))
     with pytest.raises(AssertionError, match=r"^density: "):
         check_density("unknown", choice)
 
@@ -246,7 +246,7 @@ def test_few_readings_or_unknowns_are_all_lifted():
     def lift_of(num, noise, size=NUM_UNKNOWNS):
         model = JaxFunction(linear, (jnp.asarray(rng.standard_normal((num, size))),))
         own = prior if size == NUM_UNKNOWNS else StandardNormalPrior(jnp.zeros(size))
-        return choose(inverse_problem(model, own, noise, rng.standard_normal(num))).lift
+        return choose(inverse_problem(model, own, noise, rng.standard_normal(num))).reference
 
     assert lift_of(lift_choice.FEW, gaussian_noise(0.1)) is None
     assert lift_of(100, gaussian_noise(0.1), 3) is None
@@ -255,24 +255,24 @@ def test_few_readings_or_unknowns_are_all_lifted():
 
 def test_what_is_thin_and_curved_is_lifted():
     """Of readings that bend more are lifted than of straight ones."""
-    straight, curved = (choice_of(fn=fn).lift.basis.shape[1] for fn in (linear, very_bent))
+    straight, curved = (choice_of(fn=fn).reference.basis.shape[1] for fn in (linear, very_bent))
     assert straight == told_directions.NUMBERS[0] < curved
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")
 def test_many_readings_are_found_from_products(monkeypatch):
     """The same combinations and reference as of all derivatives, and the same density."""
-    dense = choice_of("two groups").lift
+    dense = choice_of("two groups").reference
     monkeypatch.setattr(lift_choice, "MANY_READINGS", 40)
     choice = choose(problem_of("two groups"))
     assert choice.basis.shape[0] == NUM_READINGS
     number = dense.basis.shape[1]
-    assert choice.lift.basis.shape[1] == number
-    overlap = np.linalg.svd(choice.lift.basis.T @ dense.basis, compute_uv=False)
+    assert choice.reference.basis.shape[1] == number
+    overlap = np.linalg.svd(choice.reference.basis.T @ dense.basis, compute_uv=False)
     assert overlap.min() > 0.99
     for found, expected in (
-        (choice.lift.of_noise.mode, dense.of_noise.mode),
-        (choice.lift.of_white.mode, dense.of_white.mode),
+        (choice.reference.of_noise.mode, dense.of_noise.mode),
+        (choice.reference.of_white.mode, dense.of_white.mode),
     ):
         np.testing.assert_allclose(found, expected, atol=0.05)
     check_density("two groups", choice)
@@ -287,7 +287,7 @@ def test_what_does_not_lift_searches_with_few_combinations(method, monkeypatch):
     monkeypatch.setattr(lift_choice, "MANY_READINGS", 40)
     choice = sampling.choice_of(problem, kernel)
     kept = Choice.of_arrays(choice.scale, choice.arrays())
-    assert kept.lift is None
+    assert not isinstance(kept.reference, Lift)
     target = sampling.target_of(problem, kernel, kept)
     assert target.problem.searched.num_observations < NUM_READINGS
     np.testing.assert_allclose(
@@ -454,9 +454,9 @@ def test_a_run_goes_on_with_the_same_combinations(tmp_path, monkeypatch):
     whole = invlift.sample(problem, draws=40, **settings)
     invlift.sample(problem, draws=15, checkpoint=tmp_path, **settings)
     other = choice_of("unknown")
-    worse = replace(other.lift, basis=other.lift.basis[:, ::-1])
+    worse = replace(other.reference, basis=other.reference.basis[:, ::-1])
     monkeypatch.setattr(
-        "invlift.app.runs.sampling.choose", lambda problem, **_: other._replace(lift=worse)
+        "invlift.app.runs.sampling.choose", lambda problem, **_: other._replace(reference=worse)
     )
     changed = invlift.sample(problem, draws=40, **settings)
     resumed = invlift.sample(problem, draws=40, checkpoint=tmp_path, resume=True, **settings)

@@ -33,7 +33,8 @@ from invlift.posterior import Quantity
 from invlift.problems.choice.lift_choice import Choice, choose
 from invlift.problems.choice.merged import merged
 from invlift.problems.choice.partly_lifted import (
-    laplace_referred,
+    Lift,
+    laplace_reference,
     partly_lifted_problem,
     referred,
 )
@@ -310,16 +311,14 @@ def versions() -> dict[str, str]:
 
 def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Choice:
     """What is chosen for a problem before a kernel draws from it; nothing for a target."""
+    _check_suits(problem, kernel)
     if not isinstance(problem, InverseProblem):
         return Choice(None)
-    return choose(problem, is_lifting=kernel.target_kind == "manifold")
+    return choose(problem, target_kind=kernel.target_kind)
 
 
-def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = None) -> Target:
-    """The target of a problem that a kernel walks on, in the coordinates that suit the data.
-
-    By a choice, or by what :func:`choice_of` finds.  A target is itself.
-    """
+def _check_suits(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> None:
+    """Refuse a kernel that walks on another kind of target than there is of a problem."""
     is_given = not isinstance(problem, InverseProblem)
     is_on_manifold = isinstance(problem, ManifoldTarget) if is_given else problem.noise.is_exact
     if is_on_manifold and kernel.target_kind != "manifold":
@@ -329,22 +328,32 @@ def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = N
         found = f"one on a {kernel.target_kind}"
         raise InputError("kernel", f"a constrained sampler, {why}", found, remedy)
     if is_given:
-        return problem
+        return
     if not problem.noise.is_transformed and kernel.target_kind != "density":
         expected = "a sampler on a density, as the noise has a loglikelihood and no transform"
         raise InputError("kernel", expected, f"one on a {kernel.target_kind}", "take rwm, say")
+
+
+def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = None) -> Target:
+    """The target of a problem that a kernel walks on, in the coordinates that suit the data.
+
+    By a choice, or by what :func:`choice_of` finds.  A target is itself.
+    """
+    _check_suits(problem, kernel)
+    if not isinstance(problem, InverseProblem):
+        return problem
     choice = choice_of(problem, kernel) if choice is None else choice
     if choice.scale is not None:
         problem = with_scale_coordinate(problem, choice.scale)
     problem = merged(problem)
     searched = problem.searched
-    condensed = choice.condensed(searched)
-    if choice.lift is not None:
-        problem = partly_lifted_problem(problem, choice.lift, condensed)
-    elif kernel.target_kind == "laplace":
-        problem = laplace_referred(problem, condensed)
-    elif condensed is not searched:
-        problem = referred(problem, condensed=condensed)
+    condensed, reference = choice.condensed(searched), choice.reference
+    if reference is None and kernel.target_kind == "laplace":  # of a folder without one
+        reference = laplace_reference(condensed)
+    if isinstance(reference, Lift):
+        problem = partly_lifted_problem(problem, reference, condensed)
+    elif reference is not None or condensed is not searched:
+        problem = referred(problem, reference, condensed)
     return problem.lifted() if kernel.target_kind == "manifold" else OrdinaryPosterior(problem)
 
 

@@ -13,6 +13,7 @@ from invlift.errors import InputError, as_numbers
 from invlift.lift.targets.lifted_form import Lifted
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.problems.choice.lift_choice import Choice
+from invlift.problems.choice.partly_lifted import Reference
 from invlift.problems.laplace_approximation import (
     LaplaceApproximation,
     laplace_approximation,
@@ -59,7 +60,7 @@ class Starts(Module):
     target: Lifted | OrdinaryPosterior
     seed: int = static()
     num_chains: int = static()
-    approximation: LaplaceApproximation | None = None
+    approximation: LaplaceApproximation | Reference | None = None
     first: Start | None = None
     choice: Choice | None = aside()
 
@@ -157,7 +158,10 @@ class RoughStarts(Module):
 
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
     """Starts that are draws of the posterior's Laplace approximation."""
-    return Starts(kernel, target, seed, num_chains, laplace_approximation(target.problem.searched))
+    problem = target.problem
+    is_known = kernel.target_kind == "laplace"  # it is what the target refers to
+    found = problem.reference if is_known else laplace_approximation(problem.searched)
+    return Starts(kernel, target, seed, num_chains, found)
 
 
 def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:

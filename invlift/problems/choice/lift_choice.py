@@ -11,7 +11,7 @@ derivatives at draws of the Laplace approximation say.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,9 @@ import numpy as np
 from invlift.problems.choice.merged import merged
 from invlift.problems.choice.partly_lifted import (
     Lift,
+    Reference,
     condensed_problem,
+    laplace_reference,
     noise_of_combinations,
     weights_of,
 )
@@ -69,34 +71,38 @@ class Choice(NamedTuple):
     ----------
     scale : float or None
         See :func:`~invlift.problems.scale_coordinate.typical_scale`.
-    lift : Lift or None
-        None: all readings are lifted, if any are.
+    reference : Reference or None
+        Of the unknowns; None: their prior.  A :class:`~invlift.problems.choice.partly_lifted.Lift`
+        has the combinations that are lifted; else all readings are, if any.
     basis, predicted : (d, p), (d,) or None
         Of :func:`~invlift.problems.choice.partly_lifted.condensed_problem`; None where d is not
         large.
     """
 
     scale: float | None
-    lift: Lift | None = None
+    reference: Reference | None = None
     basis: np.ndarray | None = None
     predicted: np.ndarray | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All but the scale, by name: those that there are."""
-        own = [None] * (len(NAMES) - 2) if self.lift is None else jax.tree.leaves(self.lift)
-        pairs = zip(NAMES, [*own, self.basis, self.predicted], strict=True)
+        own = jax.tree.leaves(self.reference)
+        missing = [None] * (len(NAMES) - 2 - len(own))
+        pairs = zip(NAMES, [*own, *missing, self.basis, self.predicted], strict=True)
         return {name: np.asarray(leaf) for name, leaf in pairs if leaf is not None}
 
     @classmethod
     def of_arrays(cls, scale: float | None, arrays: Mapping[str, np.ndarray]) -> Choice:
         """The choice of a scale and :meth:`arrays`."""
-        *names, basis, predicted = NAMES
-        lift = None
+        *names, lifted, basis, predicted = NAMES
+        reference = None
         if names[0] in arrays:
-            *parts, lifted = jax.device_put([arrays[name] for name in names])
-            references = LaplaceApproximation(*parts[:3]), LaplaceApproximation(*parts[3:])
-            lift = Lift(*references, lifted)
-        return cls(scale, lift, arrays.get(basis), arrays.get(predicted))
+            parts = jax.device_put([arrays[name] for name in names])
+            of_each = LaplaceApproximation(*parts[:3]), LaplaceApproximation(*parts[3:])
+            reference = Reference(*of_each)
+            if lifted in arrays:
+                reference = Lift(*of_each, jax.device_put(arrays[lifted]))
+        return cls(scale, reference, arrays.get(basis), arrays.get(predicted))
 
     def condensed(self, problem: InverseProblem) -> InverseProblem:
         """The problem with which modes and starts are looked for."""
@@ -105,16 +111,24 @@ class Choice(NamedTuple):
         return condensed_problem(problem, self.basis, self.predicted)
 
 
-def choose(problem: InverseProblem, *, is_lifting: bool = True) -> Choice:
-    """What is lifted of a problem, and the coordinate of its noise's scale.
+def choose(
+    problem: InverseProblem, *, target_kind: Literal["manifold", "density", "laplace"] = "manifold"
+) -> Choice:
+    """What is lifted of a problem, its reference, and the coordinate of its noise's scale.
 
-    All readings, unless there are many, of many unknowns; and where no mode is found.
+    All readings are lifted, unless there are many, of many unknowns; and where no mode is found.
 
     Parameters
     ----------
     problem : InverseProblem
-    is_lifting : bool
-        Whether the sampler lifts.  Nothing is chosen to be lifted for one that does not.
+    target_kind : str
+        That of the sampler.  Combinations are chosen to be lifted on a manifold alone; "laplace"
+        has the Laplace approximation as the reference.
+
+    Raises
+    ------
+    InputError
+        As :func:`~invlift.problems.choice.partly_lifted.laplace_reference`.
     """
     problem = merged(problem).searched
     sizes = problem.num_observations, problem.prior.num_white
@@ -128,14 +142,12 @@ def choose(problem: InverseProblem, *, is_lifting: bool = True) -> Choice:
         has_many = basis.size > 0  # else no reading depends on the unknowns
         choice = Choice(None, None, basis, predicted) if has_many else choice
     choice = choice._replace(scale=typical_scale(choice.condensed(problem)))
-    is_choosing = is_lifting and (is_many or (has_density and problem.noise.scale.has_data))
-    if not (is_choosing or has_many):
-        return choice
+    is_choosing = target_kind == "manifold" and (
+        is_many or (has_density and problem.noise.scale.has_data)
+    )
     own = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
-    modes = _modes(choice.condensed(own))
-    if not modes:
-        return choice
-    if has_many:  # once more, with what readings depend on there
+    modes = _modes(choice.condensed(own)) if is_choosing or has_many else []
+    if modes and has_many:  # once more, with what readings depend on there
         has_scale = own.noise.scale.num_white > 0
         sigma = np.asarray(own.noise.sigma(modes[0].zeta)) if has_scale else 1.0
         basis, predicted = _sketch(own, modes[0].white, sigma)
@@ -143,14 +155,17 @@ def choose(problem: InverseProblem, *, is_lifting: bool = True) -> Choice:
         theta = np.concatenate([modes[0].zeta, modes[0].white])
         mode = jax.tree.map(np.asarray, _mode(choice.condensed(own), theta))
         modes = [mode, *modes[1:]] if np.all(np.isfinite(mode.white)) else modes
-    return choice._replace(lift=_lift(own, choice, modes)) if is_choosing else choice
+    if target_kind == "laplace":
+        return choice._replace(reference=laplace_reference(choice.condensed(own)))
+    is_choosing = is_choosing and len(modes) > 0
+    return choice._replace(reference=_lift(own, choice, modes)) if is_choosing else choice
 
 
 def with_few_readings(problem: InverseProblem) -> InverseProblem:
     """The problem, or where it has many readings one of combinations with nearly its modes."""
     if problem.num_observations <= MANY_READINGS:
         return problem
-    return choose(problem, is_lifting=False).condensed(problem)
+    return choose(problem, target_kind="density").condensed(problem)
 
 
 def _modes(problem: InverseProblem) -> list[Mode]:

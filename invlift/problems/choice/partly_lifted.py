@@ -322,18 +322,26 @@ def referred(
     )
 
 
-def laplace_referred(problem: InverseProblem, condensed: InverseProblem | None = None) -> Referred:
-    """The same posterior in variables in which its Laplace approximation is standard normal.
-
-    Or that of a condensed problem.
+def laplace_reference(problem: InverseProblem) -> Reference:
+    """The Laplace approximation of a posterior, as a reference.
 
     Raises
     ------
     InputError
         As :func:`~invlift.problems.laplace_approximation.laplace_approximation`.
     """
-    found = laplace_approximation(problem.searched if condensed is None else condensed)
-    return referred(problem, Reference(*found.split(problem.noise.num_parameters)), condensed)
+    return Reference(*laplace_approximation(problem).split(problem.noise.num_parameters))
+
+
+def laplace_referred(problem: InverseProblem) -> Referred:
+    """The same posterior in variables in which its Laplace approximation is standard normal.
+
+    Raises
+    ------
+    InputError
+        As :func:`laplace_reference`.
+    """
+    return referred(problem, laplace_reference(problem.searched))
 
 
 @program
