@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 #: Most of Newton's steps to a minimum over the noise's parameters, their largest length in standard
 #: normal coordinates, the least share of one that is tried, and the gain that is negligible.
 NUM_STEPS, LONGEST, LEAST_SHARE, LEAST_GAIN = 12, 3.0, 2e-3, 1e-4
+#: Unknowns from which on a mode may take seconds, and one that is as likely as expected is enough.
+FEW_UNKNOWNS = 100
 #: Least precision of a parameter of the noise: its evidence may be flat, or have no maximum.
 LEAST_PRECISION = 0.1
 
@@ -203,6 +205,17 @@ def find_mode(
     misfit = 0.5 * (white @ white + eta @ eta)
     log_mass = -misfit - parts(zeta)[1] - 0.5 * jnp.sum(jnp.log(curvatures))
     return Mode(zeta, white, eta, slope[:, None] * by_white, curvatures, directions, log_mass)
+
+
+def is_enough(problem: InverseProblem, norm: float) -> bool:
+    """Whether no other mode is looked for beside one at which |w|^2 + |eta|^2 is ``norm``.
+
+    With many unknowns and known noise, where that is no more than d: of data that the prior has
+    made it is chi-squared with d degrees of freedom in a linear problem, so that hardly another
+    mode can outweigh it.
+    """
+    is_slow = problem.num_unknowns > FEW_UNKNOWNS and not problem.noise.num_parameters
+    return bool(is_slow and norm <= problem.num_observations)
 
 
 def find_noise(problem: InverseProblem, white: jax.Array) -> jax.Array:

@@ -31,6 +31,7 @@ from invlift.problems.laplace_approximation import (
     LaplaceApproximation,
     Mode,
     find_mode,
+    is_enough,
     minimise,
     standard_normal,
 )
@@ -169,10 +170,17 @@ def with_few_readings(problem: InverseProblem) -> InverseProblem:
 
 
 def _modes(problem: InverseProblem) -> list[Mode]:
-    """Different modes that hold some of the posterior probability, the heaviest first."""
-    starts = [_start(problem, number) for number in range(NUM_MODES)]
-    found = [jax.tree.map(np.asarray, _mode(problem, start)) for start in starts]
-    found = [mode for mode in found if all(np.all(np.isfinite(leaf)) for leaf in mode)]
+    """Different modes that hold some of the posterior probability, the heaviest first.
+
+    The first is looked for from the middle of the prior.
+    """
+    found = []
+    for number in range(NUM_MODES):
+        start = _start(problem, number) if number else np.zeros(problem.num_unknowns)
+        mode = jax.tree.map(np.asarray, _mode(problem, start))
+        found += [mode] * all(np.all(np.isfinite(leaf)) for leaf in mode)
+        if is_enough(problem, mode.white @ mode.white + mode.eta @ mode.eta):
+            break
     found.sort(key=lambda mode: -mode.log_mass)
     modes = []
     for mode in found:
@@ -304,9 +312,9 @@ def _most_probable_noise(problem: InverseProblem, basis, predicted, combined, th
 
 @program
 def _start(problem: InverseProblem, number):
-    """The middle of the prior, (h + m,), or near the data from a draw with another number."""
+    """Near the data from the draw of a number, (h + m,)."""
     drawn, _ = initial_point(problem, jax.random.key(number))
-    return jnp.where(number == 0, 0.0, drawn[: problem.num_unknowns])
+    return drawn[: problem.num_unknowns]
 
 
 @program

@@ -14,7 +14,13 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.problems.laplace_approximation import LaplaceApproximation, find_mode, find_noise
+from invlift.problems.laplace_approximation import (
+    FEW_UNKNOWNS,
+    LaplaceApproximation,
+    find_mode,
+    find_noise,
+    is_enough,
+)
 from invlift.problems.problem import InverseProblem, prediction
 from invlift.problems.reading_names import name_of_reading, names_of_constraints
 from invlift.problems.starts.fit import initial_point
@@ -33,10 +39,10 @@ PHASES.propagate = False
 
 #: Prior draws tried for a chain until there are enough at which all is finite.
 MAX_STARTS = 20
-#: Starts that are compared.  With more unknowns than FEW_UNKNOWNS, where one may take seconds, the
-#: first NUM_AGREEING are enough if no start's mode outweighs another's, and the first alone if its
-#: mode is as likely as that of data which the prior itself has made.
-NUM_CANDIDATES, NUM_AGREEING, FEW_UNKNOWNS = 12, 3, 100
+#: Starts that are compared.  With many unknowns, where one may take seconds, the first NUM_AGREEING
+#: are enough if no start's mode outweighs another's, and the first alone if its mode is as likely
+#: as that of data which the prior itself has made.
+NUM_CANDIDATES, NUM_AGREEING = 12, 3
 #: By how much the log mass of a mode falls short of another's that outweighs it.
 NEGLIGIBLE = np.log(100.0)
 #: Standard deviations of the noise by which a start may miss the readings.
@@ -109,9 +115,8 @@ def find_start(
     draws still decide between them, so that chains that start in different ones show it.  With few
     unknowns the density at the draw itself is also to be no less than a hundredth of the highest:
     from far above the noise's scale a chain may still come to another mode than the nearest.
-    With many unknowns and known noise a first mode at which |w|^2 + |eta|^2 is no more than d is
-    taken at once: of data that the prior has made it is chi-squared with d degrees of freedom in a
-    linear problem, so that hardly another mode can outweigh it.
+    With many unknowns and known noise a first mode is taken at once if it
+    :func:`is enough <invlift.problems.laplace_approximation.is_enough>`.
 
     For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
     first draw of that form that the shortest moves lead onto the manifold, to where readings are
@@ -185,9 +190,8 @@ def _of_a_likely_mode(problem: InverseProblem, draws: Iterator[_Draw]) -> Start 
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
         logdensities.append(0.0 if has_many else np.nan_to_num(draw.logdensity, nan=-np.inf))
         is_agreed = len(masses) == NUM_AGREEING and min(masses) >= max(masses) - NEGLIGIBLE
-        is_expected = not problem.noise.num_parameters and norm <= problem.num_observations
-        is_enough = is_agreed or (len(masses) == 1 and is_expected)
-        if len(masses) == NUM_CANDIDATES or (has_many and is_enough):
+        is_first = len(masses) == 1 and is_enough(problem, norm)
+        if len(masses) == NUM_CANDIDATES or is_first or (has_many and is_agreed):
             break
     likely = _not_outweighed(range(len(starts)), masses)
     return next((starts[index] for index in _not_outweighed(likely, logdensities)), None)
