@@ -86,15 +86,18 @@ def two_loads():
     )
 
 
-def affine_equation():
-    """All that readings and loads can be: of reactions and coefficients, affine, partly known."""
+def affine_equation(num=3):
+    """All that readings and loads can be: of reactions and coefficients, affine, partly known.
+
+    With more readings of the first load, combinations of them take fewer solves.
+    """
     rng = np.random.default_rng(4)
     basis = skfem.Basis(skfem.MeshQuad().refined(1), skfem.ElementQuad1())
     edge = skfem.FacetBasis(
         basis.mesh, basis.elem, facets=basis.mesh.facets_satisfying(lambda x: x[0] > 1 - 1e-9)
     )
     held = basis.get_dofs(lambda x: x[0] < 1e-9).flatten()
-    points = basis.probes(interior_points(2, 3).T).tocsr()
+    points = basis.probes(interior_points(2, num).T).tocsr()
 
     def gain(value, element):
         return jnp.outer(element.value @ element.weight, jnp.exp(value[0]) * jnp.ones(2))
@@ -103,9 +106,10 @@ def affine_equation():
     tests[1] = rng.standard_normal((4, 2))
     weights = np.zeros((2, basis.N))
     weights[:, held] = rng.standard_normal((2, held.size))
-    own = np.zeros((2, 13))
+    own = np.zeros((num - 1, 13))
     own[1, [2, 12]] = 1.0, -0.5
-    one = Functionals(points[:2], csr_array(rng.standard_normal((2, 2))), csr_array(own))
+    fluxes = csr_array(rng.standard_normal((num - 1, 2)))
+    one = Functionals(points[:-1], fluxes, csr_array(own))
     two = Functionals(points[1:2], csr_array([[0.0, 1.0]]))
     return linear_equation(
         [
@@ -347,8 +351,11 @@ MODELS = {
 }
 
 
-#: One that has more than three readings, for combinations alone.
-LONG = {"equation, two loads": (LinearEquation, two_loads, 10)}
+#: Those that have more than three readings, for combinations alone.
+LONG = {
+    "equation, two loads": (LinearEquation, two_loads, 10),
+    "equation, mixed": (LinearEquation, partial(affine_equation, 12), 13, 1.0),
+}
 
 
 @partial(Program, effort="none")
@@ -443,13 +450,14 @@ def look_at_combined(model, coefficients, along, directions, by_readings):
 COMBINED = {
     "equation, two loads": CombinedEquation,
     "equation, affine": CombinedReadings,
+    "equation, mixed": CombinedEquation,
     "experiments": CombinedReadings,
     "combinations": CombinedReadings,
     "function": CombinedFunction,
 }
 
 
-QUICK = {"equation, two loads", "combinations", "function"}
+QUICK = {"equation, two loads", "equation, mixed", "combinations", "function"}
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")

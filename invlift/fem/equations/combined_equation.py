@@ -12,18 +12,22 @@ from invlift.models.base import AroundModel, ForwardModel
 
 
 def combined_equation(equation: ForwardModel, matrix: jax.Array) -> CombinedEquation:
-    """Combinations A F(x) of readings of solutions alone, for A of (k, d)."""
+    """Combinations A F(x) of readings, for A of (k, d)."""
     num, num_loads = len(matrix), equation.num_loads
-    observation = _on_unknowns(equation, matrix)
+    observation, of_reactions = _weights_of(equation, matrix)
     inputs, total = equation.inputs, num_loads * num
+    readings, coefficients, weights = equation.own
+    places = equation.loads[readings] * num + jnp.arange(num)[:, None]
+    own = places, jnp.broadcast_to(coefficients, places.shape), matrix[:, readings] * weights
     offsets = jnp.zeros((num_loads, len(inputs.offsets), num))
     offsets = offsets.at[equation.loads].add(inputs.offsets.T[:, :, None] * matrix.T[:, None])
     offsets = offsets.swapaxes(0, 1).reshape(-1, total)
     each = replace(
         equation,
         observation=observation.reshape(-1, total),
-        of_reactions=jnp.zeros((0, total)),
+        of_reactions=of_reactions.reshape(-1, total),
         inputs=replace(inputs, offsets=offsets),
+        own=tuple(each.ravel() for each in own),
         loads=jnp.repeat(jnp.arange(num_loads), num),
         columns=jnp.arange(total),
         by_load=jnp.arange(total).reshape(num_loads, num),
@@ -31,16 +35,20 @@ def combined_equation(equation: ForwardModel, matrix: jax.Array) -> CombinedEqua
     return CombinedEquation(equation, each)
 
 
-def _on_unknowns(equation: ForwardModel, matrix: jax.Array) -> jax.Array:
-    """What the unknowns of each load weigh in combinations (k, d) of readings: (n, L, k)."""
+def _weights_of(equation: ForwardModel, matrix: jax.Array) -> list[jax.Array]:
+    """What unknowns and reactions of each load weigh in combinations (k, d) of readings.
+
+    (n, L, k) and (p, L, k).
+    """
     shares = jnp.zeros((equation.observation.shape[1], equation.num_loads, len(matrix)))
     shares = shares.at[equation.columns, equation.loads].add(matrix.T)
-    on_unknowns = equation.observation @ shares.reshape(len(shares), -1)
-    return on_unknowns.reshape(-1, equation.num_loads, len(matrix))
+    parts = equation.observation, equation.of_reactions
+    found = (part @ shares.reshape(len(shares), -1) for part in parts)
+    return [each.reshape(-1, *shares.shape[1:]) for each in found]
 
 
 class CombinedEquation(AroundModel):
-    """Combinations A F(x), (k,), of the readings of the solutions of an equation.
+    """Combinations A F(x), (k,), of the readings of an equation.
 
     Attributes
     ----------
@@ -82,8 +90,11 @@ class CombinedEquation(AroundModel):
         repeated = jnp.tile(weighed, (1, model.num_loads))
         if by_readings is None:
             return self.each.pull_back(expansion, pushed, lambda _: repeated)
-        on_unknowns = _on_unknowns(model, by_readings[None])[..., 0]
+        weights = [part[..., 0] for part in _weights_of(model, by_readings[None])]
+        on_unknowns, directly = model.pull_back_reactions(expansion, *weights)
         gradient = self.each.pull_back(expansion, pushed, lambda _: repeated, on_unknowns)
+        readings, coefficients, shares = model.own
+        gradient = (gradient + directly).at[coefficients].add(shares * by_readings[readings])
         inputs = model.inputs
         return gradient.at[inputs.coefficients].add(inputs.offsets[1:] @ by_readings)
 

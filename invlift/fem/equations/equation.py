@@ -67,15 +67,10 @@ class LinearEquation(EquationSystem):
         at_nodes : (L * components, num_nodes) float64
             Each of the ``solutions``, of elements whose unknowns are all at nodes.
         """
-        _, held, reactions, offsets = self.inputs.at(coefficients)
+        _, held, *_ = self.inputs.at(coefficients)
         values = at_nodes.reshape(self.num_loads, *self.nodal.shape).transpose(1, 2, 0)
-        values = held.at[self.nodal].set(values)  # what is outside the body is held
-        reactions = -reactions
-        for term, local in zip(self.terms, self._local(coefficients), strict=True):
-            corners = sparse.gather(values, term.dofs).swapaxes(1, 2)
-            reactions = reactions + term.reactions(term.forces(local, corners))
-        unknowns = sparse.gather(values, self.free)
-        return self._read(self.observation, unknowns, (reactions, offsets), coefficients)
+        # What is outside the body is held.
+        return self._read_solutions(coefficients, held.at[self.nodal].set(values))
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings, (d,), and their derivatives, (d, N), from one factorisation."""
@@ -227,18 +222,44 @@ class LinearEquation(EquationSystem):
 
     def combined(self, matrix: jax.Array) -> ForwardModel:
         """As :meth:`ForwardModel.combined`, by k solves for each load, or all readings' r."""
-        num_columns = self.observation.shape[1]
-        is_of_solution = not (self.of_reactions.shape[0] or self.own[0].size)
-        if is_of_solution and len(matrix) * self.num_loads < num_columns:
+        if len(matrix) * self.num_loads < self.observation.shape[1]:
             return combined_equation(self, matrix)
         return CombinedReadings(self, matrix)
 
     def readings_at(self, expansion: Solved) -> jax.Array:
-        """Readings, (d,), of the solutions of an expansion; of solutions alone."""
-        _, _, reactions, offsets = self.inputs.at(expansion.coefficients)
-        unknowns = sparse.gather(expansion.solutions, self.free)
-        at_held = reactions, offsets
-        return self._read(self.observation, unknowns, at_held, expansion.coefficients)
+        """Readings, (d,), of the solutions of an expansion."""
+        return self._read_solutions(expansion.coefficients, expansion.solutions)
+
+    def _read_solutions(self, coefficients, solutions):
+        """Readings, (d,), of values at all degrees of freedom, (num_dofs, L)."""
+        _, _, reactions, offsets = self.inputs.at(coefficients)
+        reactions = -reactions
+        for term, local in zip(self.terms, self._local(coefficients), strict=True):
+            corners = sparse.gather(solutions, term.dofs).swapaxes(1, 2)
+            reactions = reactions + term.reactions(term.forces(local, corners))
+        unknowns = sparse.gather(solutions, self.free)
+        return self._read(self.observation, unknowns, (reactions, offsets), coefficients)
+
+    def pull_back_reactions(
+        self, expansion: Solved, on_unknowns: jax.Array, on_reactions: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Weights of unknowns, (n, L), with those of reactions, (p, L), moved to them.
+
+        And the gradient of the weighted reactions by the coefficients, (N,), where u stays.
+        """
+        if not self.of_reactions.shape[0]:
+            return on_unknowns, jnp.zeros(self.num_coefficients)
+        coefficients, solutions = expansion.coefficients, expansion.solutions
+        matrices = [
+            term.matrices(local)
+            for term, local in zip(self.terms, self._local(coefficients), strict=True)
+        ]
+        rates = self._reaction_rates(coefficients, solutions)
+        gradient = jnp.einsum("pl,pln->n", on_reactions, rates)
+        _, by_inputs = self._by_inputs(matrices)
+        of_inputs = jnp.einsum("pl,kpl->k", on_reactions, by_inputs)
+        gradient = gradient.at[self.inputs.coefficients].add(of_inputs)
+        return on_unknowns + self._tested(matrices) @ on_reactions, gradient
 
     def derivative(self, expansion: Solved, direction: jax.Array) -> jax.Array:
         """Derivative of the readings, (d,), along a direction, (N,), by L solves or the adjoint."""

@@ -184,11 +184,15 @@ class EquationSystem(ForwardModel):
         """The different readings on the unknowns, (n, r), those of reactions included."""
         if not self.of_reactions.shape[0]:
             return self.observation
+        return sparse.dense(self.observation) + self._tested(matrices) @ self.of_reactions
+
+    def _tested(self, matrices):
+        """What the unknowns weigh in the reactions, (n, p)."""
         tested = 0.0
         for term, each in zip(self.terms, matrices, strict=True):
             forces = jnp.einsum("ije,pje->ipe", each, term.tests)
             tested = tested + self._sum_of_forces(term, forces)
-        return sparse.dense(self.observation) + tested @ self.of_reactions
+        return tested
 
     def _by_inputs(self, matrices):
         """Derivatives of the given, (K, n, L), and of reactions where the unknowns stay, (K, p, L).
