@@ -152,6 +152,11 @@ def test_taylor_slope_leaves_out_what_a_solver_rounds():
     noise = {h: 1e-11 * (-1.0) ** k for k, h in enumerate(TAYLOR_STEPS)}
     slope, _ = taylor_slope(lambda h: np.array([1.0 + 1e-6 * h**3 + noise[h]]), lambda h: 1.0)
     assert abs(slope - 3.0) < 0.1
+    for right, low, high in ((3, 2.8, 3.2), (2, 1.8, 2.2)):  # of more round-off than one solve has
+        slope, _ = taylor_slope(
+            lambda h, power=right: np.array([1.0 + h**power + 5e4 * noise[h]]), lambda h: 1.0
+        )
+        assert low < slope < high
     slope, _ = taylor_slope(lambda h: np.array([1.0 + 1e8 * noise[h]]), lambda h: 1.0)
     assert slope < 0.5
 
