@@ -24,6 +24,8 @@ _SYSCAL = (
     ("Spa.1", "Spa.2", "Spa.3", "Spa.4", "Vp", "In"),
     ("xA(m)", "xB(m)", "xM(m)", "xN(m)", "VMN(mV)", "IAB(mA)"),
 )
+#: What the two exports of ABEM's Terrameters have, in small letters.
+_ABEM = "rows header/data/topography", "a(x)\tb(x)", "a(x)\ta(y)"
 #: What stands for an electrode that is infinitely far away in a table of positions, in m.
 _FAR = 1e4
 
@@ -40,6 +42,9 @@ def ground_data(text: str, name: str) -> tuple[np.ndarray | None, Table] | None:
         read.
     """
     lines = [(row, line.split()) for row, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if any(mark in text.casefold() for mark in _ABEM):
+        remedy = "export it as Res2DInv (.dat), or save a, b, m, n and value as CSV"
+        raise InputError(name, "a table of voltages", "an export of an ABEM Terrameter", remedy)
     if found := _protocol(lines, name):
         return found
     if found := res2dinv_data(lines, name):

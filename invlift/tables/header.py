@@ -63,6 +63,8 @@ def with_known_columns(
         if unknown:
             what += ", or say which column has it, for example "
             what += f'columns = {{ {missing[0]} = "{unknown[-1]}" }}'
+        if missing[0] in ("x", "y"):
+            what += ', or give a second table with name,x,y: places = "places.csv"'
         raise InputError(where, expected, f"no column {missing[0]!r}", what)
     if repeated:
         raise InputError(where, expected, f"column {repeated[0]!r} twice", "remove one of them")

@@ -16,6 +16,8 @@ from invlift.units import size_of, without_unit
 
 #: The column of which a wide table has one for each sensor, and that of their names.
 VALUE, NAME, TIME = "value", "name", "time"
+#: What stands between columns that are one time together.
+JOIN = " + "
 
 
 def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns") -> Table:
@@ -28,7 +30,8 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
         Names of columns by what they are, ``{"value": "Temp*", "time": "Date Time*"}``: a star is
         any text, and case does not matter.  Where several are of the value, each row is as many
         readings; their name is what the last star stands for, without a unit that all have behind
-        it: "Temp north, °C".  Empty ones are left out.
+        it: "Temp north, °C".  Empty ones are left out.  ``{"time": "Date + Time"}`` joins a column
+        of dates and one of times of day.
     where : str
         What error messages blame.
 
@@ -37,6 +40,9 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
     InputError
         If no column has such a name, or several do that are not of the value.
     """
+    if JOIN in columns.get(TIME, ""):
+        table, joined = _with_joined(table, columns[TIME].split(JOIN), where)
+        columns = {**columns, TIME: joined}
     found = {each: _matches(table, pattern, where, each) for each, pattern in columns.items()}
     for each, matches in found.items():
         if len(matches) > 1 and each != VALUE:
@@ -56,8 +62,9 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
         found = ", ".join(sorted(units[each] or "none" for each in values))
         raise InputError((where, VALUE), "columns in one unit", found, "convert them to one")
     for each in set(names.values()):
-        if renamed.count(each) > 1:
+        if [name.casefold() for name in renamed].count(each) > 1:
             remedy = f"rename the column that is called {each!r} and means something else"
+            remedy += f', or join both: "{columns[TIME]}{JOIN}{TIME}"' if each == TIME else ""
             raise InputError((where, each), "one such column", "another of that name", remedy)
     table = table.renamed(renamed, [""] * len(renamed))
     has_names = NAME in renamed or not any(values.values())
@@ -65,6 +72,22 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
     units = {names.get(each, VALUE): unit for each, unit in units.items() if unit}
     behind = [f"{each} [{units[each]}]" if each in units else each for each in table.columns]
     return table.renamed(behind, [""] * len(behind))
+
+
+def _with_joined(table: Table, patterns: list[str], where: str) -> tuple[Table, str]:
+    """The table with the entries of several columns as one, with spaces between, and its name."""
+    columns = []
+    for pattern in patterns:
+        matches = list(_matches(table, pattern, where, TIME))
+        if len(matches) > 1:
+            expected, listed = f"one column of {table.name}", ", ".join(map(repr, matches))
+            raise InputError((where, TIME), expected, listed, "write more of its name")
+        columns += matches
+    name = " ".join(columns)
+    frame = table.frame.drop(columns=columns)
+    entries = table.frame[columns].astype(str).agg(" ".join, axis=1)
+    frame.insert(0, name, entries)
+    return replace(table, frame=frame), name
 
 
 def _named(column: str) -> tuple[str, str]:
@@ -112,13 +135,18 @@ def _long(table: Table, values: Mapping[str, str], has_names: bool) -> Table:
 def with_places(table: Table, places: Table) -> tuple[Table, list[str]]:
     """The table with the columns of another, of the row of the same name; and a note.
 
+    One place is that of all readings where these have no names, as in the file of one logger.
+
     Raises
     ------
     InputError
         If one of them has no column ``name``, the other has a name twice or not at all, or both
         have another column of one name.
     """
-    table, places = (_with_name(each) for each in (table, places))
+    places = _with_name(places)
+    if len(places.rows) == 1 and NAME not in map(str.casefold, table.columns):
+        table = table.with_column(NAME, str(places.frame[NAME][0]))
+    table = _with_name(table)
     both = [each for each in places.columns if each in table.columns and each != NAME]
     if both:
         found = f"{both[0]!r} in {table.name} too"

@@ -148,6 +148,9 @@ def read_decoded(path: str | os.PathLike, what: str) -> tuple[str, str, list[str
 
 def table_of_text(text: str, name: str, taken: Sequence[str] = ()) -> Table:
     """The table in a text; see :func:`read_table`."""
+    if text.lstrip().startswith(("<?xml", "<!DOCTYPE", "<html")):
+        remedy = "export it as CSV: of a Solinst logger (.xle) by File, Export in its software"
+        raise InputError(name, "a table of text", "an XML or HTML file", remedy)
     (first, header), rows, notes = lines_of(text, name)
     table = table_of_lines(rows, header, name)
     return replace(table, first=first, taken=(*taken, *notes))

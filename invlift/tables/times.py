@@ -21,6 +21,8 @@ SECONDS = {name: TIMES[name] for name in ("s", "min", "h", "d", "week", "year")}
 _NAMES = {seconds: name for name, seconds in SECONDS.items()}
 #: 1.5.2011 and 01.05.11, which digits with points between thousands are not.
 _IN_POINTS = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}\b")
+#: A time of day alone.
+_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]\.?m\.?)?", re.IGNORECASE)
 
 
 class Clock(NamedTuple):
@@ -92,6 +94,10 @@ def _read(entries, places, clock: Clock, zone: timezone | None) -> tuple[np.ndar
             remedy = "write all times of a table in one way"
             raise InputError(places[other], "dates alone, or numbers alone", date_or, remedy)
         _number_of(entries[other], places[other])
+    alone = next((k for k, each in enumerate(entries) if _OF_DAY.fullmatch(each)), None)
+    if alone is not None:
+        remedy = 'join it with the column of dates: columns = { time = "Date + Time" }'
+        raise InputError(places[alone], "a date and a time", repr(entries[alone]), remedy)
     dates, order = dates_of(entries, places)
     if zone is not None and all(date.tzinfo is None for date in dates):
         dates = [date.replace(tzinfo=zone) for date in dates]

@@ -144,3 +144,46 @@ def test_voltages_of_another_program(write):
     found = read_voltages(path, 2, columns=names)
     assert found.values.tolist() == [5.5]
     assert found.electrodes.tolist() == [["1", "2", "3", "4"]]
+
+
+SOLINST = (
+    "Serial_number:\n2088021\nProject ID:\n\nLocation:\nMW-3\nLEVEL\nUNIT: m\n"
+    "Offset: 0.000000 m\nTEMPERATURE\nUNIT: °C\nDate,Time,ms,LEVEL,TEMPERATURE\n"
+    "2025/06/28,17:30:00,0,12.5,21.9\n2025/06/28,17:45:00,0,12.4,21.9\n"
+)
+
+
+def test_a_level_logger_with_dates_and_times_in_two_columns(write, tmp_path):
+    """The file of one logger names no place: that is the only one of the second table."""
+    path = tmp_path / "level.csv"
+    path.write_text(SOLINST, encoding="cp1252")
+    clock = Clock("h", datetime.fromisoformat("2025-06-28T17:00:00"))
+
+    def read(columns, places="name,x,y\nMW-3,0.5,1\n"):
+        return read_sensors(path, 2, columns=columns, places=write("p.csv", places), clock=clock)
+
+    sensors = read({"value": "LEVEL", "time": "date + time"})
+    assert sensors.times.tolist() == [0.5, 0.75]
+    assert sensors.values.tolist() == [12.5, 12.4]
+    assert sensors.labels.tolist() == ["MW-3", "MW-3"]
+    assert sensors.points.tolist() == [[0.5, 1.0]] * 2
+    with pytest.raises(InputError, match=r'a date and a time, found .17:30:00.*"Date \+ Time"'):
+        read({"value": "LEVEL", "time": "Time"})
+    with pytest.raises(InputError, match=r'or join both: "Date \+ time"'):
+        read({"value": "LEVEL", "time": "Date"})
+    with pytest.raises(InputError, match="one column 'name'"):
+        read({"value": "LEVEL", "time": "Date + Time"}, "name,x,y\nMW-3,0.5,1\nMW-4,1,1\n")
+    with pytest.raises(InputError, match=r"found no column 'x'.*places = "):
+        read_sensors(path, 2, columns={"value": "LEVEL", "time": "Date + Time"}, clock=clock)
+
+
+def test_exports_that_are_no_tables_are_named(write):
+    xle = '<?xml version="1.0"?>\n<Body_xle><Data><Log id="1"/></Data></Body_xle>\n'
+    with pytest.raises(InputError, match="an XML or HTML file; export it as CSV: of a Solinst"):
+        read_sensors(write("w.xle", xle), 2)
+    for text in (
+        "No.\tTime\tA(x)\tA(y)\tA(z)\tI(mA)\tR(O)\n1\t10:11\t0\t0\t0\t50\t2.0\n",
+        "Filename: l.s4k\nRows header/data/topography: 20 2 0\nA B M N\n",
+    ):
+        with pytest.raises(InputError, match="an export of an ABEM Terrameter; export it as Res2D"):
+            read_voltages(write("abem.txt", text), 2)
