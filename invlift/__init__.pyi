@@ -17,6 +17,7 @@ from .errors import InputError as InputError
 from .fem.electrodes.complete import electrode_model as electrode_model
 from .fem.electrodes.point_electrodes import point_electrode_model as point_electrode_model
 from .fem.electrodes.quadrupoles import geometric_factors as geometric_factors
+from .fem.electrodes.reference import difference_to_reference as difference_to_reference
 from .fem.equations.assembly import assemble_poisson as assemble_poisson
 from .fem.equations.equation_arguments import Functionals as Functionals
 from .fem.equations.equation_arguments import Input as Input

@@ -13,6 +13,7 @@ import csv
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,12 @@ def _with_known_columns(table: Table, needs_values: bool, has_currents: bool) ->
 
 
 def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
-    """Write a table that `read_voltages` reads back, with positions in the unified data format."""
+    """Write a table that `read_voltages` reads back, with positions in the unified data format.
+
+    Of differences to a reference the voltages.
+    """
+    if sensors.reference is not None:
+        sensors = replace(sensors, values=sensors.values + sensors.reference, reference=None)
     columns = dict(zip(ROLES, sensors.electrodes.T.tolist(), strict=True))
     if sensors.positions is not None:
         columns["r"] = sensors.values.tolist()

@@ -15,6 +15,7 @@ from structured import box_mesh, interior_points
 
 from invlift.fem.electrodes.complete import electrode_model
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
+from invlift.fem.electrodes.reference import ReferenceDifference, difference_to_reference
 from invlift.fem.electrodes.wave_numbers import WaveNumbers
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.combined_equation import CombinedEquation
@@ -203,6 +204,11 @@ def electrodes():
     )
 
 
+def difference():
+    """The same less those of a body whose conductivity is unknown."""
+    return difference_to_reference(electrodes(), lognormal(median=2.0, factor=1.5))
+
+
 def in_time():
     """Two experiments with a well and values outside that change in steps, or oscillate."""
     mesh, positive = box_mesh(2, 2), lognormal(median=1.0, factor=2.0)
@@ -325,6 +331,13 @@ MODELS = {
     "points": (WaveNumbers, points, 9),
     "points, in space": (LinearEquation, points_in_space, 8),
     "electrodes": (LinearEquation, electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
+    "difference to a reference": (
+        ReferenceDifference,
+        difference,
+        13,
+        0.3,
+        np.repeat([0.0, 2.0, 0.5], [9, 3, 1]),
+    ),
     "on a finer mesh": (OnFinerMesh, lambda: poisson().on_mesh.refined(), 9),
     "on a finer mesh, field": (OnFinerMesh, lambda: field().on_mesh.refined(), 18, 1.0),
     "on a finer mesh, electrodes": (
@@ -420,7 +433,7 @@ def model_of(name):
 
 #: Equations of other forms than one with all that there can be, and what is made as one of them.
 SLOW = {"equation, elastic", "equation, any element", "electrodes", "of sites"}
-SLOW |= {"on a finer mesh, field", "on a finer mesh, electrodes"}
+SLOW |= {"difference to a reference", "on a finer mesh, field", "on a finer mesh, electrodes"}
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")
@@ -492,6 +505,7 @@ def test_every_class_is_tried():
     own = {each for each in found if each.__module__.startswith("invlift.")}
     within = model_of("in time").model
     inside = {type(within), type(within.shifted), type(model_of("surveys").equations[0])}
+    inside |= {type(model_of("difference to a reference").body)}
     assert own == {kind for kind, *_ in MODELS.values()} | inside | {*COMBINED.values()}
 
 

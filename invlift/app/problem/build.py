@@ -30,6 +30,7 @@ from invlift.fem.electrodes.complete import (
 from invlift.fem.electrodes.injections import Injections, injections_of, patterns_of_pairs
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
 from invlift.fem.electrodes.quadrupoles import electrode_numbers, patterns_of, pseudo_places
+from invlift.fem.electrodes.reference import difference_to_reference, less_reference
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
@@ -146,11 +147,24 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     impedance = table.impedance
     if isinstance(impedance, DistributionTable):
         impedance = impedance.build()
-    make = partial(_electrodes_with_area, mesh, names=names, impedance=impedance)
+    own = spec.observations.reference
+    if own is not None:
+        with errors_at(partial(_key_of_reference, spec)):
+            reference = read_voltages(own.file, mesh.dim, columns=own.columns)
+        sensors = less_reference(sensors, reference, names)
+    make = partial(_electrodes_with_area, spec, mesh, names=names, impedance=impedance)
     return mesh, *_by_survey(spec, mesh, sensors, sensors, make)
 
 
-def _electrodes_with_area(mesh: Mesh, sensors: Sensors, *, names: Sequence[str], impedance):
+def _key_of_reference(spec: ProblemSpec, path: KeyPath) -> str | KeyPath:
+    """The key that an error of the reference's table is about; anything else stays as it is."""
+    is_of_key = path[0] == "columns"
+    return spec.where("observations", "reference", *path) if is_of_key else path
+
+
+def _electrodes_with_area(
+    spec: ProblemSpec, mesh: Mesh, sensors: Sensors, *, names: Sequence[str], impedance
+):
     """Voltages between electrodes by their injections, and what makes a model."""
     found = injections_of(patterns_of(sensors, names))
     sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
@@ -163,7 +177,12 @@ def _electrodes_with_area(mesh: Mesh, sensors: Sensors, *, names: Sequence[str],
         known = model.on_mesh
         further = {name: Unknown(own, axes=axes) for name, own in known.further.items()}
         known = known._replace(further=further, sensors=sensors)
-        return _combined(replace(model, on_mesh=known), found)
+        model = replace(model, on_mesh=known)
+        if (reference := spec.observations.reference) is not None:
+            own = reference.conductivity
+            own = own.build() if isinstance(own, DistributionTable) else own
+            model = difference_to_reference(model, own)
+        return _combined(model, found)
 
     return sensors, forward_map
 

@@ -15,7 +15,7 @@ from invlift.app.problem.run_tables import SIZE, AbsolutePath, OutputTable, Samp
 from invlift.app.problem.schedule_tables import ClockTable, ScheduleTable, TimeUnit
 from invlift.fem.mesh.finer_mesh import MAX_TIMES
 from invlift.files.tables import Table, integer, number, one_of, problem
-from invlift.tables.distributions import DISTRIBUTIONS, REAL_DISTRIBUTIONS
+from invlift.tables.distributions import DISTRIBUTIONS, REAL_DISTRIBUTIONS, LognormalTable
 from invlift.tables.noise import NOISES
 from invlift.tables.priors import BOUNDARY_DISTRIBUTIONS, PRIORS
 from invlift.units import factor_between
@@ -244,6 +244,17 @@ class SurveyTable(Table):
     change = { kind = "matern", range = 0.5, std = 0.3, smoothness = 1.0 }."""
 
 
+class ReferenceTable(Table):
+    """Readings of a reference body between the same electrodes: its conductivity is one number."""
+
+    file: AbsolutePath
+    """The table of its readings, with the currents and pairs of electrodes of that of the body."""
+    columns: Annotated[dict[_Name, _Name], Field(min_length=1)] = {}
+    """The columns of this table by what they are, as those of [observations]."""
+    conductivity: _Positive | one_of({"lognormal": LognormalTable}, "distribution")
+    """Its conductivity: a number, or a lognormal distribution if it is unknown."""
+
+
 class ObservationsTable(Table):
     """[observations]: the sensor table and what to do with sensors outside the mesh."""
 
@@ -261,6 +272,9 @@ class ObservationsTable(Table):
     header, time [min]."""
     outside: Literal["error", "project", "drop"] = "error"
     """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
+    reference: ReferenceTable = None
+    """Voltages of a reference body that are subtracted, such as those of a tank before objects were
+    put in: [observations.reference]. Sigma is then that of the differences."""
     offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
     """What all readings of a group of the table's column group are off by, in their unit, for
     example offset = { loggers = { distribution = "normal", mean = 0.0, sd = 0.3 } }: an unknown
@@ -333,6 +347,9 @@ class Sections(Table):
             "[units]": self.units,
         }
         found = next((each for each, given in others.items() if given), None)
+        if self.observations.reference and not (self.electrodes and not self.electrodes.surface):
+            remedy = "remove it, or name the electrodes: groups or width"
+            raise problem("[electrodes] with an area", "[observations.reference]", remedy)
         if self.electrodes is not None and found:
             expected = "[electrodes], whose table of readings says which drive a current, alone"
             raise problem(expected, found, "remove one of them")

@@ -57,7 +57,7 @@ class LinearlyMapped(AroundModel):
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,)."""
-        return self.model(self._mapped(coefficients))
+        return self.model(self._at(coefficients))
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings, (d,), and their derivatives, (d, N)."""
@@ -67,13 +67,13 @@ class LinearlyMapped(AroundModel):
         self, coefficients: jax.Array
     ) -> tuple[tuple[jax.Array, jax.Array], MappedExpansion]:
         """As :meth:`ForwardModel.linearise`."""
-        (value, by_own), inner = self.model.linearise(self._mapped(coefficients))
+        (value, by_own), inner = self.model.linearise(self._at(coefficients))
         jacobian = (self.matrix.T @ by_own.T).T
         return (value, jacobian), MappedExpansion(inner, jacobian, self._byproducts(inner))
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, MappedExpansion]:
         """As :meth:`ForwardModel.expand`."""
-        value, inner = self.model.expand(self._mapped(coefficients))
+        value, inner = self.model.expand(self._at(coefficients))
         return value, MappedExpansion(inner, None, self._byproducts(inner))
 
     def push_forward(
@@ -124,9 +124,13 @@ class LinearlyMapped(AroundModel):
         known = self.on_mesh._replace(sensors=None)
         return replace(self, model=self.model.of_readings(rows), on_mesh=known)
 
-    def _mapped(self, coefficients):
-        """Coefficients of the model, P x, (M,)."""
-        return (self.matrix @ coefficients[:, None])[:, 0]
+    def _at(self, coefficients):
+        """Coefficients of the model, (M,)."""
+        return self._mapped(coefficients)
+
+    def _mapped(self, direction):
+        """P x, (M,)."""
+        return (self.matrix @ direction[:, None])[:, 0]
 
     def _byproducts(self, inner: PyTree) -> dict[str, jax.Array]:
         """Of the model's expansion, those that there are here."""

@@ -30,7 +30,7 @@ TEXTS = {
 #: Attributes of a table that are texts.
 _TEXT_ARRAYS = *TEXTS.values(), "limits"
 #: Attributes of a table that are numbers.
-_ARRAYS = "points", "values", "sigma", "radius", "times", "minus"
+_ARRAYS = "points", "values", "sigma", "radius", "times", "minus", "reference"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,8 @@ class Sensors:
     currents, weights : ndarray of float64, shape (d, K), or None
         What was driven at each electrode in ampere, and how their potentials make the reading,
         where this is not a unit current or not a voltage between two.
+    reference : ndarray of float64, shape (d,), or None
+        Readings of a reference body, if the values are what the readings are above these.
     electrode_groups : tuple of K str
         Boundary groups of the electrodes, once it is known which they are.
     further : mapping of str to ndarray of str, shape (d,)
@@ -113,6 +115,7 @@ class Sensors:
     positions: np.ndarray | None = None
     currents: np.ndarray | None = None
     weights: np.ndarray | None = None
+    reference: np.ndarray | None = None
     electrode_groups: tuple[str, ...] = ()
     further: Mapping[str, np.ndarray] = field(default_factory=dict)
     outside: str = ""

@@ -1,0 +1,206 @@
+"""Readings of a body less those of a reference body, whose conductivity is the same everywhere.
+
+What both readings share drops out of the difference: an offset of each pair of electrodes, and most
+of what impedances, positions and elements near the electrodes leave (time difference imaging).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import field, replace
+from functools import partial
+
+import jax
+import numpy as np
+from scipy.sparse import csr_array
+
+from invlift.errors import InputError
+from invlift.fem.electrodes.quadrupoles import patterns_of
+from invlift.fem.equations.linearly_mapped import LinearlyMapped
+from invlift.fem.linalg import sparse
+from invlift.fem.readings.sensors import Sensors
+from invlift.models.base import ForwardModel
+from invlift.models.corrected import corrected
+from invlift.models.joined import Joined
+from invlift.models.on_mesh import OnMesh
+from invlift.programs.compilation import Program
+from invlift.programs.pytrees import aside
+from invlift.unknowns.distributions import Lognormal, Normal
+
+#: What the logarithm of the reference body's conductivity is called among the draws.
+LOG_REFERENCE = "log_reference_conductivity"
+#: Currents and weights of two tables are the same if they differ by less, relative to the largest.
+_SAME = 1e-6
+
+
+class _Moved(LinearlyMapped):
+    """The readings where the model's coefficients are P x + origin; origin is () or (M,)."""
+
+    origin: jax.Array = field(kw_only=True)
+
+    def _at(self, coefficients):
+        return self._mapped(coefficients) + self.origin
+
+    def _byproducts(self, inner):
+        return {}
+
+
+class ReferenceDifference(Joined):
+    """Readings of a body less those of a reference body, (d,).
+
+    Attributes
+    ----------
+    body, reference : LinearlyMapped
+        Of the same coefficients.
+    on_mesh : OnMesh
+    """
+
+    body: LinearlyMapped
+    reference: LinearlyMapped
+    on_mesh: OnMesh = aside(OnMesh())
+
+    @property
+    def coefficients_name(self) -> str | None:
+        """As of the body."""
+        return self.body.coefficients_name
+
+    @property
+    def max_derivative(self) -> int:
+        """As of the body."""
+        return self.body.max_derivative
+
+    @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients."""
+        return self.body.num_coefficients
+
+    def alike(self) -> np.ndarray | None:
+        """As of the body, of which the reference has the same readings."""
+        return self.body.alike()
+
+    def of_readings(self, rows: np.ndarray) -> ReferenceDifference:
+        """As :meth:`ForwardModel.of_readings`, without the table of sensors."""
+        parts = {"body": self.body.of_readings(rows), "reference": self.reference.of_readings(rows)}
+        return replace(self, on_mesh=self.on_mesh._replace(sensors=None), **parts)
+
+    @property
+    def _models(self):
+        return self.body, self.reference
+
+    def _join(self, parts):
+        return parts[0] - parts[1]
+
+    def _weights(self, weighed):
+        return weighed, -weighed
+
+
+def difference_to_reference(model: ForwardModel, conductivity: float | Lognormal) -> ForwardModel:
+    """F(phi, z) - F(log s, z): readings of a body less those of a body of one conductivity s.
+
+    Parameters
+    ----------
+    model : ForwardModel
+        F, of :func:`invlift.electrode_model`: of a field phi, and of impedances z if these are
+        unknown, which are the same in both bodies.
+    conductivity : float or Lognormal
+        s, in the unit of that of the body; if it is unknown, its logarithm is one more unknown,
+        ``log_reference_conductivity``, behind the others.
+
+    Returns
+    -------
+    ForwardModel
+        Of as many readings.
+
+    Raises
+    ------
+    InputError
+        If a conductivity that is known is not positive.
+    """
+    is_unknown = isinstance(conductivity, Lognormal)
+    if not is_unknown and not 0.0 < conductivity < math.inf:
+        where, remedy = ("reference", "conductivity"), "correct it"
+        raise InputError(where, "a positive number", f"{conductivity!r}", remedy)
+    known = model.on_mesh
+    size, rest = (
+        len(known.fields[0].points),
+        sum(math.prod(each.shape) for each in known.further.values()),
+    )
+    again = known.refined
+
+    def refined(times: int = 1) -> ForwardModel:
+        return difference_to_reference(again(times), conductivity)
+
+    known = known._replace(refined=again and refined)
+    if not is_unknown and not known.further:
+        centre = np.full(size, math.log(conductivity))
+        values = np.asarray(_readings(model, centre))
+        made = corrected(model, -values, np.zeros((len(values), size)), centre)
+        return replace(made, on_mesh=known)
+    impedances = np.arange(size, size + rest)
+    total = size + rest + is_unknown
+    whole = sparse.sparse_matrix(csr_array(np.eye(size + rest, total)))
+    rows, cols, origin = impedances, impedances, np.zeros(size + rest)
+    if is_unknown:
+        further = {LOG_REFERENCE: Normal(conductivity.location, conductivity.scale)}
+        known = known._replace(further=known.further | further)
+        rows = np.concatenate([np.arange(size), rows])
+        cols = np.concatenate([np.full(size, total - 1), cols])
+    else:
+        origin[:size] = math.log(conductivity)
+    of_reference = csr_array((np.ones(len(rows)), (rows, cols)), shape=(size + rest, total))
+    origin = jax.device_put(origin)
+    return ReferenceDifference(
+        _Moved(model, whole, origin=0.0 * origin),
+        _Moved(model, sparse.sparse_matrix(of_reference), origin=origin),
+        on_mesh=known,
+    )
+
+
+@partial(Program, effort="some")
+def _readings(model: ForwardModel, coefficients: jax.Array) -> jax.Array:
+    return model(coefficients)
+
+
+def less_reference(sensors: Sensors, reference: Sensors, names: Sequence[str]) -> Sensors:
+    """Readings less those of the same currents and electrodes in the table of a reference body.
+
+    What was read several times is paired in the order of the tables.
+
+    Parameters
+    ----------
+    sensors, reference : Sensors
+        Tables of voltages; ``sigma`` of the first is that of the difference.
+    names : sequence of K str
+        The electrodes.
+
+    Returns
+    -------
+    Sensors
+        ``reference`` is what was subtracted from the values.
+
+    Raises
+    ------
+    InputError
+        As :func:`patterns_of`; if a reading is not in the other table, or less often: with one
+        subtracted twice errors would not be independent.
+    """
+    rows = []
+    parts = [np.hstack(patterns_of(each, names)) for each in (sensors, reference)]
+    num = len(names)
+    sizes = [max(np.abs(each[:, part]).max() for each in parts)
+             for part in (slice(num), slice(num, None))]  # fmt: skip
+    keys = [np.round(each / (_SAME * np.repeat(sizes, num))).astype(int) for each in parts]
+    places: dict[bytes, list[int]] = {}
+    for place, key in enumerate(keys[1]):
+        places.setdefault(key.tobytes(), []).append(place)
+    for row, key in enumerate(keys[0]):
+        found = places.get(key.tobytes())
+        if not found:
+            where = f"{sensors.name}, row {sensors.rows[row]}"
+            expected = f"a reading of the same currents and electrodes in {reference.name}"
+            remedy = "give a reference that has each reading as often as this table"
+            raise InputError(where, expected, "none" if found is None else "no further", remedy)
+        rows.append(found.pop(0))
+    values = reference.values[rows]
+    return replace(sensors, values=sensors.values - values, reference=values)
