@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import meshio
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import LogNorm
 
 from invlift.chains import Chain
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.posterior import Posterior
+from invlift.posterior.statistics.parts import Readings
 from invlift.posterior.statistics.quantity import Quantity
 from invlift.units import logarithmic, of_logarithm
 
@@ -45,3 +48,51 @@ def test_maps_have_the_units_of_the_problem(unit):
 def test_units_of_logarithms():
     assert of_logarithm(logarithmic("W/(m K)")) == "W/(m K)"
     assert of_logarithm("degC") == ""
+
+
+def names_in(path):
+    mesh = meshio.read(path)
+    return {*mesh.point_data, *mesh.cell_data}
+
+
+@pytest.mark.parametrize("unit", ["W/(m K)", ""])
+def test_files_name_the_units(unit, tmp_path):
+    """Names with units only where a unit is known, and never at a logarithm."""
+    own = posterior(unit)
+    rng = np.random.default_rng(1)
+    draws = own.chains[0].draws | {"sigma": rng.random(50), "predicted": rng.normal(size=(50, 2))}
+    degrees, behind = ("degC", " [degC]") if unit else ("", "")
+    further = Quantity("sigma", unit=degrees), Quantity("predicted", {"sensor": None}, degrees)
+    quantities = own.quantities[0], Quantity("solution", {"node": None}, degrees), *further
+    readings = Readings(np.array([1.0, 2.0]), points=POINTS[:2, :2] + 0.1)
+    whole = Posterior([replace(own.chains[0], draws=draws)], quantities=quantities,
+                      mesh=own.mesh, sensors=readings)  # fmt: skip
+    whole.write(tmp_path)
+    conductivity = f" [{unit}]" if unit else ""
+    fields = names_in(tmp_path / "posterior.vtu")
+    assert {f"solution_mean{behind}", f"conductivity_q50{conductivity}"} <= fields
+    assert {"log_conductivity_mean", "solution_r_hat"} <= fields
+    assert {f"observed{behind}", f"predicted_sd{behind}"} <= names_in(tmp_path / "sensors.vtu")
+    assert names_in(tmp_path / "draws/draws_0000.vtu") == {
+        "log_conductivity", f"conductivity{conductivity}"
+    }  # fmt: skip
+    table = pd.read_csv(tmp_path / "sensor_fit.csv")
+    place = "x [m]" if unit else "x"
+    assert {place, f"observed{behind}", f"predicted_sd{behind}"} <= {*table}
+    summary = pd.read_csv(tmp_path / "summary.csv", index_col="name")
+    assert ("unit" in summary) == bool(unit)
+    assert not unit or summary.loc["sigma", "unit"] == "degC"
+
+
+def test_the_first_map_has_the_names_of_few_sensors():
+    """Not where one place has two of them."""
+    own = posterior("")
+    for labels, points, shown in (
+        (["north", "south"], POINTS[:2], ["north", "south"]),
+        (["north", "south"], POINTS[[0, 0]], []),
+        (None, POINTS[:2], []),
+    ):
+        readings = Readings(np.array([1.0, 2.0]), points=points, labels=labels)
+        axes = np.ravel(replace(own, sensors=readings).plot.fields())
+        assert [each.get_text() for each in axes[0].texts] == shown
+        assert not axes[1].texts

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import PercentFormatter
 
 from invlift.errors import InputError
@@ -40,6 +41,8 @@ _INNER = {"colors": "white", "linewidths": 0.8, "linestyles": (0, (4, 3)), "zord
 _NO_EDGES = np.zeros((0, 2), dtype=int)
 #: Most sensors that are marked on maps of fields.
 MOST_MARKS = 100
+#: Most sensors whose names are written on the first map.
+MOST_NAMES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +68,15 @@ def plot_maps(
     is_shared: bool = False,
     length_unit: str = "",
     are_marked: bool = True,
+    sensor_names: Sequence[str] | None = None,
     ax: Axes | Sequence[Axes] | None = None,
 ) -> Panels:
     """Draw fields in rows, round sensors (d, dim) and with these; of a mesh in space, a slice.
 
     In the plane lines are drawn where subdomains meet, and of groups of edges inside the body.
-    More than :data:`MOST_MARKS` would hide the fields and are left out.  Each has a scale of its
-    own, or all have one (`is_shared`).  Axes that are given are one for each panel.
+    More than :data:`MOST_MARKS` would hide the fields and are left out.  The first map has the
+    names of at most :data:`MOST_NAMES` places in the plane.  Each has a scale of its own, or all
+    have one (`is_shared`).  Axes that are given are one for each panel.
     """
     flat = flatten(mesh.points, mesh.cells, sensor_points)
     length_unit = length_unit or getattr(mesh, "unit", "")
@@ -85,6 +90,8 @@ def plot_maps(
         place = draw_maps(axes, flat, panels, sensor_points, is_shared, length_unit)
         for each in axes.flat[: len(panels)] if len(inner) else ():
             each.add_collection(LineCollection(inner, **_INNER))
+        if sensor_names is not None and sensor_points is not None and not place:
+            _name_sensors(axes.flat[0], sensor_points, sensor_names)
         if place and ax is None:
             axes[0, 0].figure.suptitle(place, color=INK, fontsize=10)
     return Panels(axes)
@@ -159,6 +166,16 @@ def draw_sensors(ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", **
     ax.scatter(*points.T, s=size, c=c, **style, **colours)
 
 
+def _name_sensors(ax: Axes, points: np.ndarray, names: Sequence[str]) -> None:
+    """Write names of sensors beside their marks, where these are few and each place has one."""
+    named = {tuple(point): str(name) for point, name in zip(points, names, strict=True)}
+    is_one = len({*zip(map(tuple, points), map(str, names), strict=True)}) == len(named)
+    for point, name in named.items() if is_one and len(named) <= MOST_NAMES else ():
+        style = {"xytext": (5, 3), "textcoords": "offset points", "fontsize": 7, "zorder": 5}
+        halo = [withStroke(linewidth=1.8, foreground="white")]
+        ax.annotate(name, point, color=INK, path_effects=halo, **style)
+
+
 def draw_bar(ax: Axes, panel: Panel, height: float, cmap: str, norm: Normalize) -> None:
     """Draw a colour bar at the right of axes of so many inches; shares are in per cent."""
     style = PercentFormatter(1.0) if panel.is_share else "%.6g" if panel.is_log else None
@@ -194,10 +211,10 @@ def plot_fields(
     if mesh is None or field is None:
         expected = "a posterior on a mesh"
         raise InputError("plot of fields", expected, "a model without one", "plot the chains")
-    points = getattr(sensors, "points", None)
+    points, labels = (getattr(sensors, name, None) for name in ("points", "labels"))
+    style = {"length_unit": length_unit, "sensor_names": labels, "ax": ax}
     if names is not None:
-        panels = _chosen_panels(posterior, names)
-        return plot_maps(mesh, panels, points, length_unit=length_unit, ax=ax)
+        return plot_maps(mesh, _chosen_panels(posterior, names), points, **style)
     fields, panels = posterior.fields(), []
     for each in posterior.described.values():
         if each.place and not each.is_derived:
@@ -205,12 +222,12 @@ def plot_fields(
     if field.name == FIELD and "solution_mean" in fields:
         own = posterior.described.get("solution")
         unit = solution_unit or (own.unit if own else "")
-        style = True, "inferno", unit, False, _readings_of_solution(sensors)
-        panels.insert(2, Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style))
+        own = True, "inferno", unit, False, _readings_of_solution(sensors)
+        panels.insert(2, Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *own))
     elif field.name == FIELD:
-        style = field.place == "node", "plasma", conductivity_unit or of_logarithm(field.unit)
-        panels.insert(2, Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style))
-    return plot_maps(mesh, panels, points, length_unit=length_unit, ax=ax)
+        own = field.place == "node", "plasma", conductivity_unit or of_logarithm(field.unit)
+        panels.insert(2, Panel("Conductivity, posterior mean", fields["conductivity_mean"], *own))
+    return plot_maps(mesh, panels, points, **style)
 
 
 def _chosen_panels(posterior: PosteriorStatistics, names: Sequence[str]) -> list[Panel]:

@@ -19,6 +19,11 @@ from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
 from invlift.posterior.names import AT_TIME, FIELD, MESH_ERROR, SOLUTION
 from invlift.posterior.output.groups import groups_of
+from invlift.posterior.output.with_units import (
+    fields_with_units,
+    readings_with_units,
+    scalars_with_units,
+)
 from invlift.posterior.statistics.labelled import save_netcdf
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import every_of, total
@@ -205,16 +210,17 @@ def write_results(
 
     if mesh is not None:
         fields = posterior.fields_by_place
-        on_places = (fields[place] for place in PLACES)
+        on_places = (fields_with_units(fields[place], posterior) for place in PLACES)
         write_fields(new("posterior.vtu"), mesh.points, mesh.cells, *on_places)
     if sensors is not None:
         table = posterior.fit.table()
-        write_table(new("sensor_fit.csv"), table)
+        write_table(new("sensor_fit.csv"), readings_with_units(table, posterior))
         if sensors.points is not None:
             names = [name for name in (MESH_ERROR, *posterior.fit.by_sensor()) if name in table]
-            data = {name: table[name].to_numpy() for name in names}
+            data = readings_with_units(table[names], posterior).to_dict("series")
             write_fields(new("sensors.vtu"), sensors.points, None, data)
-    write_table(new("summary.csv"), summary_with_totals(posterior))
+    summary = scalars_with_units(summary_with_totals(posterior), posterior)
+    write_table(new("summary.csv"), summary)
     attributes = {RECORD_SHA256: record_sha256(as_json(record))}
     save_netcdf(groups_of(posterior), new("posterior.nc"), attributes)
     write_json(new("run.json"), record)
@@ -223,10 +229,11 @@ def write_results(
         for _, _, values in some_draws(posterior):
             own = {field.name: values}
             own |= {"conductivity": np.exp(values)} if field.name == FIELD else {}
+            own = fields_with_units(own, posterior)
             steps.append(Step(own) if field.place == "node" else Step({}, own))
         write_series(new("draws.pvd"), mesh.points, mesh.cells, steps)
         for name, at in solutions_in_time(posterior).items():
-            steps = [Step(on_nodes) for on_nodes in at.values()]
+            steps = [Step(fields_with_units(on_nodes, posterior)) for on_nodes in at.values()]
             write_series(new(f"{name}.pvd"), mesh.points, mesh.cells, steps, list(at))
     return written
 
