@@ -7,10 +7,12 @@ import pytest
 from problem_files import REMOVED, assert_named, readings, write_problem
 
 from invlift.app.checks.field import check_sensors
+from invlift.app.checks.times import check_times
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
 
 SENSORS = "x,y,value,survey\n0.3,0.4,2.1,1998\n0.6,0.7,1.4,2004\n0.8,0.2,3.1,1998\n"
+AT_TIMES = "x,y,time,value\n0.3,0.4,-1.0,2.1\n0.3,0.4,0.1,2.0\n0.6,0.7,0.4,1.4\n"
 CHANGE = {"kind": "matern", "range": 0.5, "std": 0.4, "smoothness": 1.0}
 
 
@@ -50,6 +52,34 @@ def test_electrodes_have_surveys_of_which_impedances_are_one_unknown(tmp_path):
     moved = readings(problem.model, np.concatenate([phi, np.full(4, 0.2), 0.0 * phi + 0.1]))
     np.testing.assert_allclose(moved[:3], found[:3], rtol=1e-12)
     assert np.all(moved[3:] != found[3:])
+
+
+def test_a_field_in_time_has_surveys_of_which_the_storage_is_one_unknown(tmp_path):
+    rows = ("0.3,0.4,-1.0,2.1", "0.3,0.4,0.1,2.0", "0.6,0.7,0.4,1.4")
+    table = "x,y,time,value,survey\n"
+    table += "".join(f"{row},{name}\n" for row in rows for name in ("1998", "2004"))
+    well = {"place": [0.5, 0.5], "strength": {"steps": [[0.0, 1.0], [0.3, 0.0]]}}
+    unknown = {"distribution": "lognormal", "median": 1.0, "factor": 2.0}
+    pde = {"dirichlet": {"left": 0.0}, "storage": unknown, "point_source": [well]}
+    alone = build_problem(
+        read_problem(write_problem(tmp_path / "plain", {"pde": pde}, sensors=AT_TIMES))
+    )
+    problem = build_problem(read_problem(write(tmp_path, {"pde": pde}, table)))
+    assert list(problem.model.on_mesh.further) == ["storage", "change_2004"]
+    phi = np.linspace(-1.0, 1.0, problem.mesh.num_nodes)
+    change, storage = 0.3 * np.cos(9.0 * phi), [1.5]
+    found = readings(problem.model, np.concatenate([phi, storage, change]))
+    before, after = (
+        readings(alone.model, np.concatenate([each, storage])) for each in (phi, phi + change)
+    )
+    np.testing.assert_allclose(found, [*before, *after], atol=1e-9)
+    assert np.abs(before - after).max() > 1e-3  # negative control
+    told = check_times(problem)
+    assert [each.name for each in told] == ["times of survey 1998", "times of survey 2004"]
+    for each in told:  # each tells of its own readings
+        assert each.level == "note"
+        assert "3 from -1 to 0.4" in each.detail
+        assert "1 readings are not after the first change" in each.detail
 
 
 def test_a_reading_beside_the_well_of_its_experiment_is_noted_in_each_survey(tmp_path):

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from invlift.app.checks.findings import Finding
+from invlift.fem.equations.experiments import Experiments
+from invlift.fem.equations.surveys import Survey
 from invlift.fem.time.equations import SteadyAndShifted
 from invlift.fem.time.shifts import TOLERANCE
-from invlift.models.base import AroundModel
+from invlift.models.base import AroundModel, ForwardModel
 from invlift.problems.problem import InverseProblem
 
 
 def check_times(problem: InverseProblem) -> list[Finding]:
-    """How many times, before and after the first change, and how well responses are met."""
-    model = getattr(problem.model, "model", None)
-    while isinstance(model, AroundModel):  # of a refined mesh, or a correction
-        model = model.model
-    if not isinstance(model, SteadyAndShifted):
-        return []
-    times, num_steady = problem.sensors.times, model.steady.loads.size
-    is_before = ~np.asarray(problem.model.matrix)[:, num_steady:].any(axis=1)
+    """Of each survey: how many times, before the first change too, and how responses are met."""
+    return [
+        _of_times(problem.sensors.times[where], model, matrix, survey)
+        for where, model, matrix, survey in _in_time(problem.model)
+    ]
+
+
+def _in_time(model: ForwardModel) -> Iterator[tuple[Any, SteadyAndShifted, np.ndarray, str]]:
+    """Places of readings that are in time, their model and its weights, and their survey."""
+    if isinstance(model, Experiments):
+        for each, where in zip(model.equations, model.places, strict=True):
+            for _, *found in _in_time(each.model if isinstance(each, Survey) else each):
+                yield np.asarray(where), *found[:2], each.name
+        return
+    matrix, inner = getattr(model, "matrix", None), getattr(model, "model", None)
+    while isinstance(inner, AroundModel):  # of a refined mesh, or a correction
+        inner = inner.model
+    if isinstance(inner, SteadyAndShifted):
+        yield slice(None), inner, np.asarray(matrix), ""
+
+
+def _of_times(times: np.ndarray, model: SteadyAndShifted, matrix, survey: str) -> Finding:
+    is_before = ~matrix[:, model.steady.loads.size :].any(axis=1)
     distinct = np.unique(times)
     detail = f"{len(distinct)} from {distinct[0]:.6g} to {distinct[-1]:.6g}, by solutions of "
     detail += f"{model.shifted.shifts.size} steady equations"
@@ -28,4 +48,5 @@ def check_times(problem: InverseProblem) -> list[Finding]:
     if before := np.count_nonzero(is_before):
         detail += f"; {before} readings are not after the first change, and of the steady state"
     is_rough = model.error is not None and model.error > TOLERANCE
-    return [Finding("note" if before or is_rough else "ok", "times", detail)]
+    what = f"times of survey {survey}" if survey else "times"
+    return Finding("note" if before or is_rough else "ok", what, detail)
