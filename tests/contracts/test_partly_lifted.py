@@ -319,6 +319,24 @@ def test_no_prior_normal_variables_are_changed_by_a_search(monkeypatch):
     )
 
 
+def test_the_metric_of_many_readings_is_that_of_few_combinations(monkeypatch):
+    """Derivatives of all readings are not computed: there would be d of them for each unknown."""
+    problem, kernel = problem_of("known"), sampling.find_kernel("smmala")
+    theta = np.random.default_rng(6).standard_normal(problem.num_unknowns)
+    expected = jax.jit(lambda: OrdinaryPosterior(problem).metric(theta))()
+    monkeypatch.setattr(lift_choice, "MANY_READINGS", 40)
+    target = sampling.target_of(problem, kernel)
+
+    def refused(*_):
+        raise AssertionError("derivatives of all readings")
+
+    monkeypatch.setattr(JaxFunction, "value_and_jacobian", refused, raising=False)
+    found = jax.jit(lambda: target.metric(theta))()
+    np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+    with pytest.raises(AssertionError, match="derivatives"):
+        OrdinaryPosterior(problem).metric(theta)
+
+
 def test_the_scale_of_more_readings_than_unknowns():
     """Unknowns that no reading depends on change nothing."""
     problem, few = problem_of("unknown", linear), 5

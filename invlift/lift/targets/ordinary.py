@@ -55,14 +55,17 @@ class OrdinaryPosterior(Module):
         J, (d, h + m), are the derivatives of the noise variables eta(theta) that explain the data,
         so that this is the Hessian of |theta|^2/2 + |eta|^2/2 but for the curvature of eta.  For
         Gaussian noise of known scale it is the Fisher information and the prior's precision,
-        I + F'^T Sigma^-1 F' (Au, Graham & Thiery 2023, supplement 1, eq. 2).
+        I + F'^T Sigma^-1 F' (Au, Graham & Thiery 2023, supplement 1, eq. 2).  Of many readings it
+        is that of the combinations with which starts are looked for: any metric is exact.
         """
-        problem = self.problem
-        zeta, white = problem.split(theta)
+        problem = self.problem.searched
+        whole, pull_back = jax.vjp(self.problem.to_whole, theta)
+        zeta, white = problem.split(whole)
         predicted, by_white = problem.value_and_jacobian(white)
         _, slope = problem.noise_variables(predicted, zeta)
         by_zeta = jax.jacfwd(problem.noise.invert, 1)(predicted, zeta, problem.observed)
         jacobian = jnp.concatenate([by_zeta, slope[:, None] * by_white], axis=1)
+        (jacobian,) = jax.vmap(pull_back)(jacobian)
         return jnp.eye(theta.shape[0]) + jacobian.T @ jacobian
 
     def unknowns(self, theta: jax.Array) -> jax.Array:
