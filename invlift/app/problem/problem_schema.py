@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +18,17 @@ This page lists all keys. `invlift schema --page` writes it, and editors take th
 [a schema](commands/schema.md). The keys are explained with examples in the
 [tutorial](tutorial.md) and on the pages [priors](priors.md), [noise](noise.md) and
 [readings](readings.md). Lengths are in the unit of the mesh; solutions are in the unit of the
-sensor table.
+sensor table. A *distribution* and its keys are at the [end of the page](#distribution). A
+*distribution of positive numbers* is none of normal, truncated-normal, student-t and beta.
 """
 _HEAD = "\n| key | value | default | |\n|---|---|---|---|\n"
+#: Long lists of tables in the column of values, and what the page has for them.
+_SHORT = (
+    (r'\{distribution = (?:[^{}]*"normal")[^{}]*\}', "a distribution"),
+    (r'\{distribution = "lognormal", "half[^{}]*\}', "a distribution of positive numbers"),
+    (r"\{steps = [^{}]*\}", "[steps or a schedule](fields_in_time.md)"),
+    (r'\{kind = "matern", [^{}]*\}', "a [prior](#prior)"),
+)
 
 
 def problem_schema() -> dict[str, Any]:
@@ -29,12 +39,16 @@ def problem_schema() -> dict[str, Any]:
 def key_reference() -> str:
     """Return a page in Markdown with all keys: values, defaults, and what they are."""
     page, inner, sections = [_START], {}, json_schema(Sections)["properties"]
+    seen: dict[str, str] = {}
     written = [section.get("oneOf") for section in sections.values()]
     for name, section in sections.items():
         if "properties" not in section:  # tables by names of the user's own
             name = f"{name}.NAME"
             section = {**child(section, "NAME"), "description": section["description"]}
-        page += [f"\n## [{name}]\n\n{section['description']}\n", *_tables(section, f"[{name}] ")]
+        page += [
+            f"\n## [{name}]\n\n{section['description']}\n",
+            *_tables(section, f"[{name}]", seen),
+        ]
         values = [child(section, key) for key in keys(section)]
         values += [child(value, "NAME") for value in values]
         for form in (form for value in values for form in forms(value)):
@@ -42,7 +56,7 @@ def key_reference() -> str:
                 key = form["discriminator"]["propertyName"]
                 inner[key] = max(inner.get(key, form), form, key=_num_keys)
     for name, form in inner.items():
-        page += [f"\n## {{{name} = ...}}\n", *_tables(form, "")]
+        page += [f"\n## {name.capitalize()}\n", *_tables(form, "", seen)]
     return "".join(page)
 
 
@@ -51,21 +65,36 @@ def _num_keys(table: dict) -> int:
     return sum(len(form["properties"]) for form in table["oneOf"])
 
 
-def _tables(node: dict, where: str) -> Iterator[str]:
-    """Yield the keys of a table, and those that each of its forms has besides."""
+def _tables(node: dict, where: str, seen: dict[str, str]) -> Iterator[str]:
+    """Yield the keys of a table, and those that each of its forms has besides.
+
+    Several keys that another table has too are written there; here their names are listed.
+    """
     own = [form["properties"] for form in node.get("oneOf", ())]
     shared = {key: value for key, value in (own[0] if own else {}).items()
               if all(value == other.get(key) for other in own)}  # fmt: skip
     shared = {**node["properties"], **shared}
-    yield _HEAD + "".join(_rows({**node, "properties": shared}))
+    yield from _table({**node, "properties": shared}, where, seen)
     for form in node.get("oneOf", ()):
         name = node["discriminator"]["propertyName"]
-        heading = f"{where}{name} = {toml(form['properties'][name]['const'])}"
+        heading = f"{where} {name} = {toml(form['properties'][name]['const'])}".strip()
         yield f"\n### {heading}\n\n{form.get('description', '').removeprefix(heading + ': ')}\n"
         rest = {key: value for key, value in form["properties"].items()
                 if key != name and value != shared.get(key)}  # fmt: skip
-        rows = "".join(_rows({**form, "properties": rest}))
-        yield _HEAD + rows if rows else ""
+        yield from _table({**form, "properties": rest}, heading, seen)
+
+
+def _table(node: dict, where: str, seen: dict[str, str]) -> Iterator[str]:
+    """Yield the table of keys that are new, and the names of the others."""
+    rows = list(_rows(node))
+    times = Counter(seen.get(row) for row in rows)
+    old = {row: seen[row] for row in rows if row in seen and times[seen[row]] > 1}
+    new = "".join(row for row in rows if row not in old)
+    yield _HEAD + new if new else ""
+    for place in dict.fromkeys(old.values()):
+        names = [row.split(" | ")[0].removeprefix("| ") for row in old if old[row] == place]
+        yield f"\nAs in `{place}`: {', '.join(names)}.\n"
+    seen |= {row: where for row in rows if row not in seen}
 
 
 def _rows(table: dict, prefix: str = "") -> Iterator[str]:
@@ -76,8 +105,16 @@ def _rows(table: dict, prefix: str = "") -> Iterator[str]:
         default = node.get("default")
         usual = "required" if key in table.get("required", ()) else ""
         usual = f"`{toml(default)}`" if isinstance(default, str | int | float) else usual
-        cells = f"`{prefix}{key}`", expected(node), usual, node.get("description", "")
+        cells = f"`{prefix}{key}`", _value(node), usual, node.get("description", "")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
         for step, name in (("NAME", ".NAME"), (0, "")):
             if "properties" in (inner := child(node, step)):
                 yield from _rows(inner, f"{prefix}{key}{name}.")
+
+
+def _value(node: dict) -> str:
+    """What a key takes, with short names for tables that have their own place on the page."""
+    text = expected(node)
+    for pattern, short in _SHORT:
+        text = re.sub(pattern, short, text)
+    return text
