@@ -41,6 +41,20 @@ def test_public_classes_have_docstrings():
     assert [name for name in classes if not getattr(invlift, name).__doc__] == []
 
 
+def test_public_classes_say_what_they_are_made_of():
+    classes = [name for name in invlift.__all__ if inspect.isclass(getattr(invlift, name))]
+    texts = {name: inspect.getdoc(getattr(invlift, name)) for name in classes}
+    sections = r"^(Parameters|Attributes)\n---"
+    missing = [name for name, text in texts.items() if not re.search(sections, text, re.MULTILINE)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", ["at", "mean_over", "flux", "next_sensors", "write"])
+def test_methods_of_a_posterior_say_what_goes_in_and_comes_out(name):
+    method = inspect.getattr_static(invlift.Posterior, name)
+    assert [each for each in parts_missing(method, name) if each != "self"] == []
+
+
 def test_a_docstring_without_its_parts_is_found():
     def incomplete(length, *, unit):
         """Do something with a length."""

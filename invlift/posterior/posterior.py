@@ -39,16 +39,44 @@ _MOVED = {
 
 
 class Posterior(PosteriorStatistics):
-    """Draws of a run, read as a posterior.
+    """Draws of a run with their statistics, pictures and files.
 
-    Made of chains, and of what is known of them: the arguments are the attributes of
-    :class:`~invlift.posterior.draws.PosteriorDraws`.  `posterior.plot` has the pictures,
-    `posterior.fit` what there is to say of the readings.
+    `problem.posterior(run)` and `invlift.load(folder)` make one. `posterior.plot` has the pictures,
+    `posterior.fit` compares readings and predictions.
+
+    Parameters
+    ----------
+    chains : sequence of Chain
+        Draws by name, (num_draws, ...) each, in their units.
+    quantities : sequence of Quantity, optional
+        Axes and unit of each quantity that is drawn. Without a description a quantity is a scalar
+        or an array without coordinates.
+    mesh : Mesh or None
+        The mesh of the fields; lengths are in its unit.
+    sensors : Readings, Sensors or None
+        The readings, (d,).
+    noise : ReadingNoise or None
+        The noise, for new readings and likelihoods of readings.
+    standards : Standards, optional
+        Limits for the statistics of the sampler.
+    num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
+        Draws per chain that were asked for, compile time in seconds, and whether the run was
+        stopped early.
+    exceedance : sequence of float, optional
+        Conductivities, in their unit, for which the probability of a larger one is a field.
+    materials : mapping of str to float or str, optional
+        Of a field that consists of materials, the conductivity of each, or the name of its draws.
+    objections : sequence of str, optional
+        Doubts about the problem from the check before the run.
+    doubts : sequence of (str, str), optional
+        Doubts about the model at the draws, with a remedy each.
+    boundary_flux : callable or None
+        See :class:`~invlift.posterior.draws.PosteriorDraws`.
 
     Raises
     ------
     InputError
-        On construction, if the parts do not fit together or hold no draws.
+        If the parts do not fit together or contain no draws.
     """
 
     @cached_property
@@ -68,19 +96,48 @@ class Posterior(PosteriorStatistics):
     # -- fields at places of the mesh -------------------------------------------------------------
 
     def at(self, points: np.ndarray, name: str | None = None) -> xr.DataArray:
-        """Draws of a field at points, with axes chain, draw and point.
+        """Draws of a field at points.
 
-        Or stored_draw, where not all draws are stored. Points are (k, dim), in the length unit of
-        the mesh; `name` is the field, "solution" or "conductivity" say, by default the one that the
-        equation is about. An `InputError` if there is no such field, or a point is outside.
+        Parameters
+        ----------
+        points : (k, dim)
+            Positions, in the length unit of the mesh.
+        name : str or None
+            The field, "solution" or "conductivity" for example; by default the unknown field of
+            the equation.
+
+        Returns
+        -------
+        DataArray
+            Axes chain, draw and point; stored_draw in place of draw if not all draws are stored.
+            The attribute `units` is the unit of the field if it is known.
+
+        Raises
+        ------
+        InputError
+            If there is no such field, or a point is outside the mesh.
         """
         return in_mesh.values_at(self, points, name)
 
     def mean_over(self, group: str | None = None, name: str | None = None) -> xr.DataArray:
-        """Draws of the mean of a field over a part of the mesh, with the axes chain and draw.
+        """Draws of the mean of a field over a part of the mesh.
 
-        The part is a subdomain or boundary group of the mesh, by default the whole body; the field
-        is as for `at`. An `InputError` if there is no such field or group.
+        Parameters
+        ----------
+        group : str or None
+            A subdomain or boundary group of the mesh; by default the whole body.
+        name : str or None
+            The field, as for `at`.
+
+        Returns
+        -------
+        DataArray
+            Axes chain and draw, in the unit of the field.
+
+        Raises
+        ------
+        InputError
+            If there is no such field or group.
         """
         return in_mesh.mean_over(self, group, name)
 
@@ -102,8 +159,14 @@ class Posterior(PosteriorStatistics):
         Parameters
         ----------
         group : str
+            A boundary group of the mesh, or "boundary".
         experiment : str, optional
-            Which of several it is of.
+            The name of the experiment, if there are several.
+
+        Returns
+        -------
+        DataArray
+            Axes chain and draw, or stored_draw.
 
         Raises
         ------
@@ -129,8 +192,12 @@ class Posterior(PosteriorStatistics):
         Returns
         -------
         NextSensors
-            An `InputError` if there are no stored draws of a solution, no such quantity, all of
-            its draws are equal, or `num` is not positive.
+
+        Raises
+        ------
+        InputError
+            If there are no stored draws of a solution, if there is no such quantity, if all of its
+            draws are equal, or if `num` is not positive.
         """
         return next_sensors(self, num, name)
 
@@ -147,13 +214,30 @@ class Posterior(PosteriorStatistics):
     def write(
         self, directory: str | os.PathLike, run_info: Mapping[str, Any] | None = None
     ) -> list[Path]:
-        """Write all results to a folder, made if it does not exist; return the paths.
+        """Write all results to a folder.
 
         `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there are readings),
         `sensors.vtu` (if sensors have positions), `summary.csv`, `posterior.nc`, `run.json`, and
         `draws.pvd` (if there is a mesh) with some draws of the field. Each is complete or absent;
-        older ones are replaced. `run_info` is what `run.json` should say
-        beyond `record()`: versions, seed, hash of the mesh; its keys take precedence.
+        older ones are replaced.
+
+        Parameters
+        ----------
+        directory : path
+            The folder; it is made if it does not exist.
+        run_info : mapping of str, optional
+            Further entries of `run.json`, such as versions and the seed; they replace those of
+            `record()`.
+
+        Returns
+        -------
+        list of Path
+            The files.
+
+        Raises
+        ------
+        InputError
+            If a field does not fit the mesh.
         """
         return write_results(self, Path(directory), self.record() | dict(run_info or {}))
 

@@ -22,8 +22,19 @@ def log_normal(values: jax.Array) -> jax.Array:
 class Distribution(Transformation):
     """A continuous distribution of values of some shape, in their own unit.
 
-    A subclass writes ``shape``, ``transform`` and ``log_density``; ``log_reference`` and ``sample``
-    as well where z is not standard normal.
+    A subclass defines ``shape``, ``transform`` and ``log_density``; ``log_reference`` and
+    ``sample`` as well where z is not standard normal.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of a value.
+    num_white : int
+        Number k of variables z of which a value is made.
+    support : (float, float)
+        Bounds of all entries of a value, in its unit.
+    distributions : mapping of str to Distribution
+        The distribution itself if it is of one number, else empty.
     """
 
     @property
@@ -77,7 +88,16 @@ class Distribution(Transformation):
 class Positive(Distribution):
     """A distribution of a number from 0 to infinity, as scales of noise need it.
 
-    A subclass writes ``log_density_of_log``, ``log_median`` and ``log_sd`` as well.
+    A subclass defines ``log_density_of_log``, ``log_median`` and ``log_sd`` as well.
+
+    Attributes
+    ----------
+    log_median : ()
+        Logarithm of the median, nearly; the median is in the unit of the value.
+    log_sd : ()
+        Standard deviation of the logarithm, without unit.
+    support : (float, float)
+        0 and infinity.
     """
 
     @property

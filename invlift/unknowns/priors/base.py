@@ -19,8 +19,26 @@ from invlift.unknowns.transformation import Tangent, Transformation
 class Prior(Transformation):
     """Standard normal w, (m,), to coefficients x, (N,).
 
-    A subclass writes what :class:`Transformation` says.  A prior of a field on a mesh also has
+    A subclass defines what :class:`Transformation` says.  A prior of a field on a mesh also has
     ``location`` ("nodes" or "cells"), ``mesh`` and ``pointwise_std()``.
+
+    Attributes
+    ----------
+    num_white : int
+        Number m of standard normal variables.
+    is_affine : bool
+        Whether X is affine, x = mean + S w: the derivative S is then the same everywhere.
+    is_identity : bool
+        Whether the coefficients are the variables themselves, x = w.
+    has_tangent : bool
+        Whether :meth:`linearise` has its own derivatives, in place of automatic differentiation.
+    materials : mapping of str to float or str
+        Of a field that consists of materials, the conductivity of each by its name, in its unit,
+        or the name of the unknown that it is.
+
+    References
+    ----------
+    Au, Graham & Thiery (2023), section 5.1.
     """
 
     has_tangent: ClassVar[bool] = True
@@ -32,19 +50,52 @@ class Prior(Transformation):
 
 
 class AffinePrior(Prior):
-    """x = mean + S w: a Gaussian prior.
+    """x = mean + S w: a Gaussian prior with the covariance S S^T.
 
-    A subclass writes ``mean`` (a field, (N,)), ``num_white``, ``sqrt`` and ``sqrt_transpose``.
+    A subclass defines ``mean``, ``num_white``, ``sqrt`` and ``sqrt_transpose``.
+
+    Attributes
+    ----------
+    mean : (N,)
+        Prior mean of the coefficients, in their unit: of a log-conductivity without one.
+    num_white : int
+        Number m of standard normal variables.
+
+    References
+    ----------
+    Au, Graham & Thiery (2023), section 5.1.
     """
 
     is_affine: ClassVar[bool] = True
 
     def sqrt(self, white: jax.Array) -> jax.Array:
-        """S w, (N,) or (N, k), for w of (m,) or (m, k)."""
+        """Apply S, the square root of the covariance.
+
+        Parameters
+        ----------
+        white : (m,) or (m, k)
+            Standard normal variables, or k directions of these; without unit.
+
+        Returns
+        -------
+        (N,) or (N, k)
+            S w, in the unit of the coefficients.
+        """
         raise NotImplementedError
 
     def sqrt_transpose(self, values: jax.Array) -> jax.Array:
-        """S^T v, (m,) or (m, k), for v of (N,) or (N, k)."""
+        """Apply the transpose of S.
+
+        Parameters
+        ----------
+        values : (N,) or (N, k)
+            Derivatives by the coefficients, for example.
+
+        Returns
+        -------
+        (m,) or (m, k)
+            S^T v.
+        """
         raise NotImplementedError
 
     def transform(self, white: jax.Array) -> jax.Array:
