@@ -112,6 +112,24 @@ COMBINATIONS = {
         },
         "x,y,survey,value\n0.3,0.4,before,0\n0.7,0.8,before,0\n0.3,0.4,after,0\n0.8,0.2,after,0\n",
     ),
+    "a well in time with an unknown storage, and a survey after a change": (
+        2,
+        {
+            "pde": {"dirichlet": {"left": 0.0}, "storage": lognormal(0.5, 2.0),
+                    "point_source": [{"place": [0.6, 0.6],
+                                      "strength": {"steps": [[0.0, 1.0], [0.5, 0.3]]}}]},
+            "survey": {"after": {"change": {"kind": "matern"} | FIELD}},
+            "prior": {"kind": "matern"} | FIELD,
+            "noise": {"sigma": lognormal(0.05, 1.5)},
+        },
+        "x,y,time,survey,value\n"
+        + "".join(
+            f"{x},{y},{time},{survey},0\n"
+            for x, y in ((0.3, 0.4), (0.8, 0.8))
+            for time in (0.1, 0.3, 0.8)
+            for survey in ("before", "after")
+        ),
+    ),
     "points of the ground in space": (
         3,
         {
@@ -183,8 +201,8 @@ def test_each_part_is_in_one_of_them(tmp_path):
 
 
 OPTIONS = {"draws": 7, "warmup": 40, "seed": 11}
-#: Of which all but the field is known.
-CONTROL = "points of the ground in space"
+#: Of which all but the field is known, and one in time.
+CONTROLS = "points of the ground in space", next(name for name in COMBINATIONS if "time" in name)
 
 
 @pytest.fixture
@@ -221,9 +239,10 @@ def simulated_wrongly(width, noise):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize("name", CONTROLS)
 @pytest.mark.parametrize(("width", "noise"), [(1.8, 1.0), (1.0, 2.0)])
-def test_a_wrong_width_of_prior_or_noise_is_seen(width, noise, tmp_path, monkeypatch):
+def test_a_wrong_width_of_prior_or_noise_is_seen(name, width, noise, tmp_path, monkeypatch):
     """Negative controls."""
     monkeypatch.setattr(calibration, "simulate_problem", simulated_wrongly(width, noise))
-    found = calibrate(build(CONTROL, tmp_path), simulations=100, **OPTIONS)
+    found = calibrate(build(name, tmp_path), simulations=100, **OPTIONS)
     assert min(found.p_values().values()) < 1e-5
