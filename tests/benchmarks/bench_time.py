@@ -35,8 +35,11 @@ def models(rng):
     places = 0.6 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     shared = {"source": 0.0, "dirichlet": {"rim": 0.0}}
     steady = invlift.sensors_from_arrays(places, np.zeros(NUM_SENSORS))
-    yield "steady", invlift.assemble_poisson(
-        mesh, invlift.locate(mesh, steady), point_sources=[((0.0, 0.0), 1.0)], **shared
+    yield (
+        "steady",
+        invlift.assemble_poisson(
+            mesh, invlift.locate(mesh, steady), point_sources=[((0.0, 0.0), 1.0)], **shared
+        ),
     )
     for num in (10, 100, 1000):
         times = np.tile(np.geomspace(*SPAN, num), NUM_SENSORS)
