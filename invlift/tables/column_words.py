@@ -215,6 +215,7 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
             found = f"readings of kind {min(others)} beside those of the solution"
             raise InputError(where, "readings in one unit", found, remedy)
         frame[column], behind[column] = factor * table.array(column), unit
-        taken.append(f"{column} converted from {given} to {unit}")
+        if factor != 1.0:
+            taken.append(f"{column} converted from {given} to {unit}")
     whole = table.frame.assign(**frame)
     return replace(table, frame=whole, units=behind, taken=(*table.taken, *taken))

@@ -187,3 +187,13 @@ def test_exports_that_are_no_tables_are_named(write):
     ):
         with pytest.raises(InputError, match="an export of an ABEM Terrameter; export it as Res2D"):
             read_voltages(write("abem.txt", text), 2)
+
+
+def test_two_names_of_one_unit_are_no_conversion(write):
+    """A note says what was converted; degrees by another name are not."""
+    units = {"length": "m", "solution": "degC"}
+    same = read_sensors(write("a.csv", "x,y,value [°C]\n1,2,20.5\n"), 2, units=units)
+    other = read_sensors(write("b.csv", "x [mm],y,value [°C]\n1000,2,20.5\n"), 2, units=units)
+    assert same.notes == ()
+    assert same.values.tolist() == other.values.tolist() == [20.5]
+    assert other.notes == ("read with x converted from mm to m",)

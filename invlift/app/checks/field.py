@@ -159,7 +159,8 @@ def check_places(problem: AnyProblem) -> list[Finding]:
     detail = (
         f"they span {span:.3g}, {100 * span / whole:.2g} % of the mesh and less than a cell: is "
     )
-    return [Finding("bad", "places of sensors", f"{detail}one in mm and the other in m?")]
+    detail += "one in mm and the other in m? [mesh] unit and [units] length convert lengths"
+    return [Finding("bad", "places of sensors", detail)]
 
 
 def edge_lengths(mesh: Mesh, cells: np.ndarray) -> np.ndarray:
