@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import pyvista
+import scipy.io
 import xarray as xr
 from command_line import call
 from problem_files import trace_a_step
@@ -402,4 +403,43 @@ def test_readings_of_electrodes_are_those_of_the_script(tmp_path, monkeypatch):
 
 def test_no_example_is_forgotten():
     folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
-    assert folders | {"electrodes"} == {file.split("/")[0] for file in (*TRACED, *RUN)}
+    tried = {file.split("/")[0] for file in (*TRACED, *RUN)} | {"ktc"}
+    assert folders | {"electrodes"} == tried
+
+
+def test_tank_of_the_challenge_is_built_of_files_as_it_has_them(tmp_path):
+    """The person has the data: here are two of its 76 injections."""
+    currents, pairs = np.zeros((32, 2)), np.eye(32)[:, :31] - np.eye(32, k=-1)[:, :31]
+    currents[[0, 2], 0] = currents[[2, 4], 1] = 1.5, -1.5
+    empty, volts = np.random.default_rng(3).standard_normal((2, 62, 1))
+    volts[40] = np.nan
+    data = {"Inj": currents, "Mpat": pairs, "Uel": volts}
+    scipy.io.savemat(tmp_path / "data1.mat", data)
+    data = {"Injref": currents, "Mpat": pairs, "Uelref": empty}
+    scipy.io.savemat(tmp_path / "ref.mat", data)
+    text = (EXAMPLES / "ktc" / "problem.toml").read_text(encoding="utf-8")
+    text = text.replace("../..", EXAMPLES.parent.as_posix())
+    (tmp_path / "problem.toml").write_text(text, encoding="utf-8")
+    problem = build_problem(read_problem(tmp_path / "problem.toml"))
+    is_there = ~np.isnan(volts[:, 0])
+    assert np.allclose(np.sort(problem.observed), np.sort((volts - empty)[is_there, 0]))
+
+
+def test_score_of_the_challenge_is_the_similarity_of_its_definition():
+    found = runpy.run_path(str(EXAMPLES / "ktc" / "score.py"))
+    rng = np.random.default_rng(5)
+    truth, other = (rng.random((2, 12, 12)) < 0.3).astype(float)
+    places = np.argwhere(truth >= 0.0)
+    squares = ((places[:, None] - places) ** 2).sum(axis=2)
+    weights = np.exp(-0.5 * squares / 80.0**2)
+    weights /= weights.sum(axis=1, keepdims=True)
+    x, y = truth.ravel(), other.ravel()
+    one, two = weights @ x, weights @ y
+    both = weights @ (x * y) - one * two
+    spread = weights @ x - one**2 + weights @ y - two**2
+    expected = (2 * one * two + 1e-4) * (2 * both + 9e-4)
+    expected /= (one**2 + two**2 + 1e-4) * (spread + 9e-4)
+    assert np.isclose(found["similarity"](truth, other), expected.mean(), rtol=1e-10)
+    classes = truth + 2.0 * other * (truth == 0.0)
+    assert np.isclose(found["score"](classes, classes), 1.0)
+    assert found["score"](classes, 0.0 * classes) < 0.2  # negative control

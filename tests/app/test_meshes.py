@@ -34,6 +34,9 @@ EXPECTED = {
     "kit4": (
         2, 1367, 2476, {f"electrode_{k}" for k in range(1, 17)} | {"wall"}, {"tank"}, set(), 0.4,
     ),
+    "ktc": (
+        2, 669, 1176, {f"electrode_{k}" for k in range(1, 33)} | {"wall"}, {"tank"}, set(), 0.7,
+    ),
     "ground": (2, 859, 1550, {"surface", "rest"}, {"ground"}, set(), 0.5),
     "trunk": (2, 817, 1536, {"bark"}, {"wood"}, set(), 0.6),
     "aquifer": (2, 937, 1848, {"rim"}, {"aquifer"}, set(), 0.4),
