@@ -92,12 +92,10 @@ def _any_of_batch(flag: jax.Array) -> jax.Array:
 
 @_any_of_batch.def_vmap
 def _(axis_size, in_batched, flag):
-    del axis_size, in_batched
     return jnp.any(flag), False
 
 
 def _stay(value, index):
-    del index
     return value
 
 

@@ -129,7 +129,6 @@ class Noise(Module):
 
     def log_slope(self, observed: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
         """Sum of log |d predicted / d observed| at fixed zeta and eta, (); 0 if additive."""
-        del observed
         return -jnp.sum(self._noise(zeta, eta)) if self.relative else jnp.zeros(())
 
     def log_reference(self, zeta: jax.Array, eta: jax.Array) -> jax.Array:

@@ -50,7 +50,6 @@ class Scale(Transformation):
 
     def near(self, sigma: jax.Array) -> Scale:
         """The same scale in a coordinate for values near sigma, () or (d,)."""
-        del sigma
         return self
 
     def over_weights(self) -> tuple[jax.Array, Scale]:
@@ -59,7 +58,6 @@ class Scale(Transformation):
 
     def of_readings_at(self, rows: np.ndarray) -> Scale:
         """The same of some of the readings, (k,) numbers, among them of each of the groups."""
-        del rows
         return self
 
     def check(self, num_readings: int) -> None:
@@ -85,7 +83,6 @@ class KnownScale(Scale):
 
     def transform(self, zeta: jax.Array) -> jax.Array:
         """Sigma, () or (d,); zeta is empty."""
-        del zeta
         return self.known
 
     def over_weights(self) -> tuple[jax.Array, KnownScale]:

@@ -175,7 +175,6 @@ class InverseProblem(ProblemBase, Module):
 
     def log_factor(self, theta: jax.Array) -> jax.Array:
         """Log density of readings that are not lifted, (), at theta (h + m,)."""
-        del theta
         return jnp.zeros(())
 
     def described(self, theta: jax.Array) -> dict[str, jax.Array]:

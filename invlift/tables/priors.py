@@ -210,7 +210,6 @@ class InclusionsTable(PriorTable):
 
     def build(self, mesh: Mesh, where) -> InclusionPrior:
         """Build the prior on a mesh: see :class:`PriorTable`."""
-        del where
         return inclusion_prior(
             mesh,
             background=built(self.background),
@@ -246,7 +245,6 @@ class IndependentTable(PriorTable):
 
     def build(self, mesh: Mesh, where) -> IndependentPrior:
         """Build the prior on a mesh: see :class:`PriorTable`."""
-        del where
         mean, std = self.mean, self.std
         if isinstance(self.between, dict):
             both = {name: mean_and_std_between(pair) for name, pair in self.between.items()}

@@ -83,7 +83,6 @@ class Transformation(Module):
 
     def log_reference(self, white: jax.Array) -> jax.Array:
         """Log density of the variables relative to the standard normal one, (), normalised."""
-        del white
         return jnp.zeros(())
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
@@ -98,13 +97,11 @@ class Transformation(Module):
         InputError
             If the transformation has no inverse, as most priors.
         """
-        del value
         remedy = "give another, or an array of standard normal variables"
         raise InputError("starts", "a distribution with an inverse", type(self).__name__, remedy)
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
         """What is unknown of the distribution itself, by name, to be kept with the draws."""
-        del white
         return {}
 
     @property

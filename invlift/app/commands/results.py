@@ -40,7 +40,6 @@ REFIT_HEADINGS = {
 
 def report(parsed, console: Console, errors: Console) -> int:
     """Write a page that shows a run; return the exit status."""
-    del errors
     directory = Path(parsed.directory)
     page = directory / "report.html" if parsed.out is None else Path(parsed.out)
     if parsed.out is not None:
@@ -106,7 +105,6 @@ def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) ->
 
 def next_sensor(parsed, console: Console, errors: Console) -> int:
     """Tell where one more reading would tell most; return the exit status."""
-    del errors
     posterior = load(parsed.directory)
     found = posterior.next_sensors(typed("--num", parsed.num, integer(1, MAX_NUM)), parsed.of)
     shown = found.best.drop(columns="node").rename(columns={"share": "share of variance, in all"})

@@ -12,7 +12,6 @@ from invlift.files.tables import integer
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
-    del errors
     port = typed("--port", parsed.port, integer(0, 2**16 - 1))
     try:
         from aiohttp import web

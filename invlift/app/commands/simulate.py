@@ -32,7 +32,6 @@ MAX_DRAWS = 10_000
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
-    del errors
     sigma = None if parsed.sigma is None else typed("--sigma", parsed.sigma, number(above=0.0))
     seed = typed("--seed", parsed.seed, integer(0))
     out = Path(parsed.out)

@@ -16,7 +16,6 @@ TIMEOUT = 10
 
 def dask_setup(worker) -> None:
     """Have a worker of this machine, in which Dask calls it, leave Ctrl-C to the one who asks."""
-    del worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
 

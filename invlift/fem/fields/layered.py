@@ -66,12 +66,10 @@ class LayeredPrior(MappedPrior):
 
     def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
         """The same of (N,) or (N, k)."""
-        del inner
         return self._times(self.pattern.product, directions)
 
     def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
         """The transpose, of (num_cells,) or (num_cells, k)."""
-        del inner
         return self._times(self.pattern.transposed_product, values)
 
     def _times(self, product, columns):

@@ -12,7 +12,6 @@ from invlift.fem.readings.sensors import Sensors
 
 
 def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
-    del outside
     middles = []
     for row, group in enumerate(sensors.over.tolist()):
         where = at_row(sensors, row, "over")

@@ -111,7 +111,6 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
 
     def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
-        del gram
         return self.call(self.logdensity_fn, position) + 0.5 * position @ position
 
     def metric(self, position: jax.Array) -> jax.Array:

@@ -44,7 +44,6 @@ class Manifold(Module, settings=True):
 
     def constraint(self, value: jax.Array) -> jax.Array:
         """c, (d,), which vanishes on the manifold, with a Jacobian of full rank there."""
-        del value
         return jnp.zeros(0)
 
     @property

@@ -28,12 +28,10 @@ class Adaptation:
 
     def init(self, dimension: int) -> PyTree:
         """State before the first iteration, for positions of (dimension,)."""
-        del dimension
         return ()
 
     def tuning(self, state: PyTree, is_warmup: jax.Array) -> PyTree:
         """What the kernel is to use next; after the warm-up it must not change any more."""
-        del is_warmup
         return state
 
     def update(
@@ -50,12 +48,10 @@ class Adaptation:
         statistics : dict
             The transition's.
         """
-        del stage, position, statistics
         return state
 
     def report(self, tuning: PyTree) -> dict[str, jax.Array]:
         """What to keep of the tuning with each draw, by name: scalars."""
-        del tuning
         return {}
 
 
@@ -117,7 +113,6 @@ class DualAveraging(Adaptation):
 
     def init(self, dimension: int) -> StepSizeSearch:
         """State before the first iteration."""
-        del dimension
         return StepSizeSearch.from_step_size(self.initial)
 
     def tuning(self, state: StepSizeSearch, is_warmup: jax.Array) -> jax.Array:
@@ -131,7 +126,6 @@ class DualAveraging(Adaptation):
         The search averages step sizes as they are used: if it averaged those beyond the bounds,
         its result would be too close to the bound.
         """
-        del stage, position
         new = state.updated(statistics["acceptance_rate"], self.target)
         bounded = jnp.clip(new.log_step_size, np.log(self.least), np.log(self.most))
         return new._replace(log_step_size=bounded)

@@ -82,6 +82,5 @@ class Laplace(Kernel, settings=True):
 
     def step(self, target: Density, rng_key: jax.Array, state: LaplaceState, tuning):
         """One draw; there is no tuning."""
-        del tuning
         new = self.init(target, jax.random.normal(rng_key, state.position.shape))
         return new, statistics(acceptance_probability(new.log_weight - state.log_weight), True)

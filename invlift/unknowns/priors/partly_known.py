@@ -56,7 +56,6 @@ class PartlyKnownPrior(MappedPrior):
 
     def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
         """Directions, (N,) or (N, k), without what is known."""
-        del inner
         return jnp.where(self.is_known, 0.0, directions.T).T
 
     def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:

@@ -31,7 +31,6 @@ class EllipticalSlice(Kernel, settings=True):
         """One transition; there is no tuning."""
         from blackjax.mcmc.elliptical_slice import build_kernel
 
-        del tuning
         ones, zeros = jnp.ones_like(state.position), jnp.zeros_like(state.position)
         new, info = build_kernel(ones, zeros)(rng_key, state, _likelihood_of(target))
         has_moved, num = jnp.any(new.position != state.position), info.subiter
