@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -108,6 +109,26 @@ def errors_at(place: str | KeyPath | Callable[[KeyPath], str | KeyPath]) -> Iter
 def is_integer(value: Any) -> bool:
     """Whether an argument is an integer, of Python or NumPy; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def checked_integer(
+    where: str | KeyPath,
+    value: Any,
+    least: int,
+    most: int | None = None,
+    remedy: str = "correct it",
+) -> int:
+    """An argument that is an integer within limits.
+
+    Raises
+    ------
+    InputError
+        If it is none, or outside of them.
+    """
+    if not is_integer(value) or not least <= value <= most:
+        limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise InputError(where, f"an integer {limits}", f"{value!r}"[:80], remedy)
+    return int(value)
 
 
 def as_numbers(

@@ -69,6 +69,8 @@ class ForwardModel(Module):
         What computes the readings with half the longest step in time, of a model with steps.
     on_mesh : OnMesh
         What else is known of a model on a mesh.
+    is_corrected : bool
+        Whether readings are corrected for the error of the mesh at one place.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"
@@ -78,6 +80,7 @@ class ForwardModel(Module):
     readings = kept_axes = ()
     finer = None
     on_mesh = OnMesh()
+    is_corrected = False
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""
@@ -285,3 +288,8 @@ class AroundModel(ForwardModel):
     def solutions(self) -> tuple[str, ...]:
         """As of the model."""
         return self.model.solutions
+
+    @property
+    def is_corrected(self) -> bool:
+        """As of the model."""
+        return self.model.is_corrected

@@ -7,27 +7,17 @@ from dataclasses import replace
 import jax
 import numpy as np
 
-from invlift.models.base import first_of_same
+from invlift.models.base import AroundModel, first_of_same
 from invlift.models.joined import CombinedReadings
 from invlift.models.on_mesh import OnMesh
 
 
-class Combinations(CombinedReadings):
+class Combinations(AroundModel, CombinedReadings):
     """Weighted sums of what a model gives, as readings: A F(x), (d,), of F(x), (r,).
 
     Of more readings than numbers some are combinations of others; those alone that tell anything
     are lifted: see :func:`invlift.problems.choice.lift_choice.choose`.
     """
-
-    @property
-    def coefficients_name(self) -> str | None:
-        """As of the model."""
-        return self.model.coefficients_name
-
-    @property
-    def solutions(self) -> tuple[str, ...]:
-        """As of the model."""
-        return self.model.solutions
 
     @property
     def on_mesh(self) -> OnMesh:

@@ -35,6 +35,7 @@ class Corrected(AroundModel):
     slope: jax.Array
     centre: jax.Array
     on_mesh: OnMesh = aside(OnMesh())
+    is_corrected = True
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
         """As of the model."""

@@ -34,6 +34,8 @@ class Scale(Transformation):
     #: Whether :meth:`log_reference` has the density of data, by which zeta is narrower than by its
     #: prior.
     has_data: ClassVar[bool] = False
+    #: Of readings that have scales of their own, (d,); not annotated, as it is no field.
+    groups = None
 
     @property
     def num_white(self) -> int:
@@ -239,7 +241,7 @@ class ScalesOfGroups(Scale):
     """
 
     parts: tuple[Scale, ...]
-    groups: jax.Array
+    groups: jax.Array = field()
     group_names: tuple[str, ...] = static(default=())
 
     is_shared: ClassVar[bool] = True

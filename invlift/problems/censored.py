@@ -97,6 +97,10 @@ class CensoredProblem(InverseProblem):
         whole = jnp.zeros((matrix.shape[0], self.num_observations))
         return whole.at[:, np.asarray(self.rows)].set(matrix)
 
+    def of_searched(self, values: np.ndarray) -> np.ndarray:
+        """As :meth:`InverseProblem.of_searched`: of those that are not censored."""
+        return values[..., list(self.rows)]
+
     def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
         """As :meth:`InverseProblem.simulate`: a reading beyond its limit is the limit.
 

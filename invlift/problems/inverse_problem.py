@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, as_input_error, as_numbers, is_integer
+from invlift.errors import InputError, as_input_error, as_numbers, checked_integer
 from invlift.lift.jacobians import JacobianStructure
 from invlift.models.base import ForwardModel
 from invlift.models.jax_function import JaxFunction
@@ -261,18 +261,14 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
         If they are not, as after another order of the unknowns or on another mesh.
     """
     places = {each.first: each.points for each in model.on_mesh.fields}
-    parts = [(0, prior)]
-    if isinstance(prior, NamedPrior):
-        parts = [(first, prior.parts[name]) for name, first in prior.firsts.items()]
-    for first, part in parts:
-        mesh, location = getattr(part, "mesh", None), getattr(part, "location", None)
-        if mesh is None or location not in ("nodes", "cells") or not places:
+    for first, part in prior.placed.items():
+        if part.mesh is None or part.location not in ("nodes", "cells") or not places:
             continue
         if first not in places:
             expected = f"a field whose coefficients begin at {', '.join(map(str, places))}"
             remedy = "give the unknowns in the order of the model's coefficients"
             raise InputError("argument prior", expected, f"one that begins at {first}", remedy)
-        own, theirs = mesh.places_of(location), places[first]
+        own, theirs = part.mesh.places_of(part.location), places[first]
         size = np.ptp(theirs, axis=0).max()
         if own.shape != theirs.shape or not np.abs(own - theirs).max() <= 1e-9 * size:
             expected = f"a field on the model's mesh, of {len(theirs)} coefficients in its order"
@@ -392,12 +388,7 @@ def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()
     InputError
         As :func:`inverse_problem`.
     """
-    if not is_integer(num_parameters) or num_parameters < 1:
-        raise InputError(
-            "argument num_parameters",
-            "an integer of at least 1",
-            f"{num_parameters!r}",
-            "give the length of theta",
-        )
-    prior = StandardNormalPrior(jax.device_put(np.zeros(num_parameters)))
+    where, remedy = "argument num_parameters", "give the length of theta"
+    num = checked_integer(where, num_parameters, 1, remedy=remedy)
+    prior = StandardNormalPrior(jax.device_put(np.zeros(num)))
     return inverse_problem(JaxFunction(fn, tuple(arguments)), prior, noise, observed)

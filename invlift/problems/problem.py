@@ -31,7 +31,6 @@ from invlift.programs.pytrees import Module, aside, static
 from invlift.unknowns.axes import checked_unit
 from invlift.unknowns.named import unpack
 from invlift.unknowns.priors.base import Prior
-from invlift.unknowns.priors.named import NamedPrior
 
 
 class InverseProblem(ProblemBase, Module):
@@ -70,9 +69,7 @@ class InverseProblem(ProblemBase, Module):
     @property
     def mesh(self) -> Any:
         """Where its field lives, or the first of several; None without a field."""
-        prior = self.prior
-        parts = prior.parts.values() if isinstance(prior, NamedPrior) else [prior]
-        meshes = (getattr(part, "mesh", None) for part in parts)
+        meshes = (part.mesh for part in self.prior.placed.values())
         return next((mesh for mesh in meshes if mesh is not None), None)
 
     @property
@@ -98,6 +95,10 @@ class InverseProblem(ProblemBase, Module):
     def of_all_readings(self, matrix: jax.Array) -> jax.Array:
         """Weights of its readings, (k, d), from those of the readings of :attr:`searched`."""
         return matrix
+
+    def of_searched(self, values: np.ndarray) -> np.ndarray:
+        """Of values of all readings, (..., d), those of the problem that is :attr:`searched`."""
+        return values
 
     def to_whole(self, theta: jax.Array) -> jax.Array:
         """Unknowns of the whole problem, (h + m,), at these."""
@@ -132,7 +133,7 @@ class InverseProblem(ProblemBase, Module):
     @property
     def coefficients_name(self) -> str | None:
         """What the coefficients are called among the draws; None if they have several names."""
-        return None if isinstance(self.prior, NamedPrior) else self.model.coefficients_name
+        return None if self.prior.shapes else self.model.coefficients_name
 
     def split(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         """zeta (h,) and w (m,) from theta (h + m,)."""
@@ -218,7 +219,7 @@ class InverseProblem(ProblemBase, Module):
         known = [each.name for each in self.model.readings]
         known += [name.removesuffix("_path") for name in self.shapes_of_draws()]
         known += self.model.solutions
-        own = self.prior.units_by_name if isinstance(self.prior, NamedPrior) else {}
+        own = self.prior.units_by_name
         for name, unit in units.items():
             if str(name).removesuffix("_path") not in known:
                 names = ", ".join(dict.fromkeys(known))
@@ -252,7 +253,7 @@ class InverseProblem(ProblemBase, Module):
         white = self.prior.sample(rng)
         zeta = self.noise.sample_parameters(rng)
         theta = np.concatenate([zeta, white])
-        values = self.noise.sample(rng, np.asarray(_predicted(self, theta)), zeta)
+        values = self.noise.sample(rng, np.asarray(prediction(self, theta)), zeta)
         return replace(self, observed=jax.device_put(values)), theta
 
     def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
@@ -276,9 +277,6 @@ class InverseProblem(ProblemBase, Module):
         """As :meth:`ProblemBase.lines`: mesh, model, prior or unknowns, noise, readings."""
         mesh = [] if self.mesh is None else [("mesh", self.mesh.size)]
         return [*mesh, *lines_of(self.model, self.prior, self.noise, self.observed)]
-
-
-_predicted = program(InverseProblem.predict)
 
 
 class ExactProblem(InverseProblem):

@@ -56,6 +56,8 @@ class Transformation(Module):
     is_affine: ClassVar[bool] = False
     #: Whether ``linearise`` has derivatives of its own.
     has_tangent: ClassVar[bool] = False
+    #: That of a field; not annotated, as it would come before the fields of a subclass.
+    mesh = None
 
     @property
     def num_white(self) -> int:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import pytest
 from problem_files import REMOVED, changed
+from refusals import assert_refused
 
 from invlift.app.problem import table_errors
 from invlift.app.problem.problem_file import parse_problem, read_problem
@@ -57,12 +58,8 @@ SMALL = {
 INDEPENDENT = {"kind": "independent", "std": 1.0}
 
 
-def message_of(data):
-    with pytest.raises(InputError) as caught:
-        parse_problem(data, "problem.toml")
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+def assert_mistake(data, parts, start="problem.toml, ["):
+    assert_refused(parts, parse_problem, data, "problem.toml", start=start)
 
 
 def test_full_file_is_read_with_paths_from_its_directory(tmp_path):
@@ -153,43 +150,21 @@ def _schema_made_once(monkeypatch):
         ("mesh", REMOVED, ["[mesh]", "no such table"]),
         ("mesh", 3, ["a table [mesh]", "found 3"]),
         ("mesh.file", "~nobody-of-that-name/a.msh", ["[mesh] file", "~nobody"]),
-        ("pde.dirichlet", {"left": {"number": 0.0}}, ["[pde] dirichlet.left.dist", "no such key"]),
-        ("noise.sigma", {"table": "a"}, ["[noise] sigma"]),
-        (
-            "noise.sigma",
-            {"distribution": "half-normal", "scale": 1.0, "mean": 2.0},
-            ["unknown key 'mean'", "; remove it"],
-        ),
         ("prior.rnage", 1.0, ["'rnage'", "did you mean 'range'?"]),
         ("prior.draws", 1, ["'draws'", "belongs in [sampler]"]),
         ("prior.range", REMOVED, ["[prior] range", "a positive number", "no such key"]),
-        ("prior.kind", "mattern", ["[prior] kind", 'did you mean "matern"?']),
         ("pde.robin", {"top": {"coeficient": 1.0}}, ["robin.top", "did you mean 'coefficient'?"]),
         ("prior", INDEPENDENT | {"range": 1.0}, ["'range'", "another kind"]),
         # wrong types
-        ("prior.range", True, ["[prior] range", "a positive number", "found true"]),
         ("prior.range", "1", ['the text "1"', "without quotes"]),
-        ("prior.std", [1.0], ["a list of 1"]),
         ("mesh.file", 7, ["[mesh] file", "path", "found 7"]),
         ("mesh.file", " ", ["[mesh] file", "path"]),
-        ("pde.source", {"clay": "x"}, ["source.clay", "a number", 'the text "x"']),
         ("pde.source", {}, ["[pde] source", "no keys"]),
         ("pde.source", 10**400, ["[pde] source", "beyond"]),
         ("pde.dirichlet", 0.0, ["[pde] dirichlet", "{name = value}", "boundary groups"]),
-        ("sampler.draws", 10.0, ["[sampler] draws", "an integer", "found 10.0"]),
         # out of range
-        ("prior.range", 0, ["a positive number", "found 0"]),
         ("prior.std", float("nan"), ["[prior] std", "found nan"]),
-        ("prior.smoothness", float("inf"), ["[prior] smoothness", "found inf"]),
-        ("prior", INDEPENDENT | {"std": {"clay": 0.0}}, ["std.clay", "positive", "found 0.0"]),
-        ("noise.sigma", "colum", ['did you mean "column"?']),
-        ("noise.sigma", {"scale": 1.0}, ["sigma.distribution", "no such key"]),
         ("noise.sigma", {"distribution": "normal"}, ["sigma.distribution", '"normal"']),
-        (
-            "noise.sigma",
-            {"distribution": "half-normal", "scale": 1.0, "location": 0.0},
-            ["'location'", "distribution, scale"],
-        ),
         (
             "noise.sigma",
             {"distribution": "lognormal", "scale": 1.0},
@@ -200,21 +175,14 @@ def _schema_made_once(monkeypatch):
             {"distribution": "uniform", "low": 1.0, "high": 0.5},
             ["high above low", "0.5"],
         ),
-        ("sampler.chains", 0, ["[sampler] chains", "from 1 to 10000"]),
         ("sampler.warmup", -1, ["[sampler] warmup", "at least 0", "at least 200"]),
-        ("sampler.seed", 2**63, ["[sampler] seed"]),
-        ("output", {"exceedance": 2.0}, ["[output] exceedance", "a list of numbers", "found 2"]),
-        ("output", {"exceedance": [2.0, 0.0]}, ["exceedance.2", "a positive number", "found 0.0"]),
         ("output", {"exceedance": [2.0, 2]}, ["[output] exceedance", "different", "2 twice"]),
         # boundary conditions
         ("pde.neumann", {"boundary": 1.0}, ["one condition", "dirichlet and neumann"]),
     ],
 )
 def test_mistakes_are_named_in_one_line(key, value, parts):
-    message = message_of(changed({key: value}, SMALL))
-    assert message.startswith("problem.toml, [")
-    for part in parts:
-        assert part in message, message
+    assert_mistake(changed({key: value}, SMALL), parts)
 
 
 def test_thresholds_are_kept_by_overrides_and_in_the_file_written():
@@ -233,7 +201,7 @@ def test_a_robin_condition_alone_is_enough():
 
 def test_several_mistakes_are_counted():
     data = changed({"sampler": {"draws": 0, "chains": 0, "warmup": -1}}, SMALL)
-    assert message_of(data).endswith("(and 2 more)")
+    assert_mistake(data, ["(and 2 more)"])
 
 
 @pytest.mark.parametrize(
@@ -250,12 +218,7 @@ def test_several_mistakes_are_counted():
 def test_unreadable_toml(tmp_path, content, parts):
     file = tmp_path / "problem.toml"
     file.write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        read_problem(file)
-    message = str(caught.value)
-    assert message.startswith(str(file))
-    for part in parts:
-        assert part in message, message
+    assert_refused(parts, read_problem, file, start=file)
 
 
 def test_unreadable_files(tmp_path):
@@ -382,10 +345,7 @@ def test_kinds_that_a_user_registers_have_their_own_types():
     ],
 )
 def test_mistakes_about_registered_kinds_list_them(changes, parts):
-    message = message_of(changed(changes, SMALL))
-    assert message.startswith("problem.toml, [")
-    for part in parts:
-        assert part in message, message
+    assert_mistake(changed(changes, SMALL), parts)
 
 
 @pytest.mark.usefixtures("_registered")
@@ -412,16 +372,13 @@ def test_mistakes_about_registered_kinds_list_them(changes, parts):
     ],
 )
 def test_mistakes_about_options_name_them(method, options, where, parts):
-    message = message_of(changed({"sampler": {"method": method, "options": options}}, SMALL))
-    assert message.startswith(f"problem.toml, {where}: ")
-    for part in parts:
-        assert part in message, message
+    data = changed({"sampler": {"method": method, "options": options}}, SMALL)
+    assert_mistake(data, parts, f"problem.toml, {where}: ")
 
 
 def test_an_option_among_the_keys_of_the_sampler_is_told_where_it_belongs():
-    message = message_of(changed({"sampler.retraction": "newton"}))
-    assert "it belongs in [sampler.options]" in message
-    assert "remove it" in message_of(changed({"sampler.num_steps": 3}))  # which chmc has not
+    assert_mistake(changed({"sampler.retraction": "newton"}), ["it belongs in [sampler.options]"])
+    assert_mistake(changed({"sampler.num_steps": 3}), ["remove it"])  # which chmc has not
 
 
 @pytest.mark.usefixtures("_registered")

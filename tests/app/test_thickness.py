@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problem_files import build, write_problem
+from problem_files import assert_named, build, write_problem
 from structured import box_mesh
 
 import invlift
@@ -124,10 +124,7 @@ def test_a_refined_solution_has_both():
     ],
 )
 def test_what_is_wrong_is_told_by_its_key(tmp_path, keys, parts):
-    with pytest.raises(invlift.InputError) as refused:
-        build(write_problem(tmp_path, keys))
-    for part in parts:
-        assert part in str(refused.value)
+    assert_named(write_problem(tmp_path, keys), parts)
 
 
 def test_a_problem_file_has_them(tmp_path):

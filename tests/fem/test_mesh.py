@@ -9,6 +9,7 @@ import meshio
 import numpy as np
 import pytest
 from gmsh_texts import GMSH_22, GMSH_41
+from refusals import assert_refused
 from structured import box_mesh
 
 from invlift.errors import InputError
@@ -38,9 +39,7 @@ def box(n):
 def refused(*arguments, **keywords):
     with pytest.raises(InputError) as caught:
         mesh_from_arrays(*arguments, **keywords)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+    return str(caught.value)
 
 
 def write(path, text):
@@ -136,13 +135,7 @@ def test_tetrahedra_with_named_triangles(tmp_path):
 def test_unreadable_content_is_one_line(tmp_path, capfd, file_name, content, parts):
     path = tmp_path / file_name
     path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        read_mesh(path)
-    message = str(caught.value)
-    assert message.startswith(str(path))
-    assert "\n" not in message
-    for part in parts:
-        assert part in message, message
+    assert_refused(parts, read_mesh, path, start=path)
     assert capfd.readouterr() == ("", "")  # meshio's own printing is kept off the terminal
 
 
@@ -171,10 +164,7 @@ def test_unreadable_paths(tmp_path):
 )
 def test_unsupported_elements_are_counted(tmp_path, blocks, parts):
     meshio.Mesh(np.column_stack([POINTS, np.zeros(5)]), blocks).write(tmp_path / "a.vtu")
-    with pytest.raises(InputError) as caught:
-        read_mesh(tmp_path / "a.vtu")
-    for part in parts:
-        assert part in str(caught.value)
+    assert_refused(parts, read_mesh, tmp_path / "a.vtu")
 
 
 def test_elements_without_a_group_are_left_out(tmp_path):

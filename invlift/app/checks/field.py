@@ -132,7 +132,7 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
         )
     kinds = [] if sensors.kinds is None else sorted(set(sensors.kinds.tolist()))
     scale = problem.noise.scale
-    if len(kinds) > 1 and scale.num_white and getattr(scale, "groups", None) is None:
+    if len(kinds) > 1 and scale.num_white and scale.groups is None:
         notes.append(f"readings of kinds {', '.join(kinds)} share one unknown noise scale")
     level = "note" if notes else "ok"
     notes += sensors.notes
@@ -194,7 +194,7 @@ def check_prior(problem: AnyProblem) -> list[Finding]:
         return []
     prior = field_prior(problem)
     std = prior.pointwise_std()  # 0 where the field is known
-    parts = getattr(prior, "nominal", None) or [None]
+    parts = prior.nominal or [None]
     return [each for part in parts for each in _of_part(problem.mesh, std, part)]
 
 

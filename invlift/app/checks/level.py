@@ -8,7 +8,6 @@ from invlift.app.checks.findings import Finding
 from invlift.app.problems import AnyProblem
 from invlift.app.runs.quantities import field_of, field_prior
 from invlift.programs.compilation import program
-from invlift.unknowns.priors.named import NamedPrior
 
 #: Change of readings, relative to the largest, that is one of rounding when a field moves by 1.
 NO_CHANGE = 1e-6
@@ -24,7 +23,7 @@ def check_level(problem: AnyProblem) -> list[Finding]:
         return []
     prior = problem.prior
     move = np.where(field_prior(problem).pointwise_std() > 0.0, 1.0, 0.0)  # 0 where it is known
-    if isinstance(prior, NamedPrior):
+    if prior.shapes:
         name = field_of(problem).name
         parts = [move if each == name else np.zeros(shape).ravel() for each, shape in prior.shapes]
         move = np.concatenate(parts)

@@ -17,10 +17,7 @@ from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
 from invlift.fem.mesh.mesh import Mesh
 from invlift.lift.jacobians.krylov import conjugate_residuals
 from invlift.models.base import ForwardModel
-from invlift.models.combinations import Combinations
-from invlift.models.corrected import Corrected
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
-from invlift.problems.censored import CensoredProblem
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
 from invlift.problems.reading_names import name_of_reading
@@ -28,7 +25,6 @@ from invlift.problems.starts.search import Fit
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.results import Run
 from invlift.unknowns.priors.base import Prior
-from invlift.unknowns.priors.named import NamedPrior
 
 #: Standard deviations of the noise by which a reading may be off without a note, and without a
 #: doubt; and by which means of the posterior may be, in their own.
@@ -51,11 +47,6 @@ class Finer(NamedTuple):
     model: ForwardModel | None
     times: int = 0
     reason: str = ""
-
-
-def _is_corrected(model: ForwardModel) -> bool:
-    inner = model.model if isinstance(model, Combinations) else model
-    return isinstance(inner, Corrected)
 
 
 class Errors(NamedTuple):
@@ -88,7 +79,7 @@ def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
         return _num_nodes(mesh, known.num_refined + times)
 
     # On the mesh that a correction was made with, nothing of the error is left by its making.
-    least = 2 if _is_corrected(problem.model) else 1
+    least = 2 if problem.model.is_corrected else 1
     if size(least) > MAX_NODES:
         reason = f"not estimated, as a refined mesh has about {size(least)} nodes"
         return Finer(None, reason=reason)
@@ -118,7 +109,7 @@ def check_mesh_error(
     detail = f"readings are off by {_in_words(searched, errors.readings)}, "
     detail += f"means of the posterior by up to {errors.shift:.2g} of their sd"
     does_hold = _does_hold(errors.beyond)
-    if _is_corrected(problem.model) and not does_hold:
+    if problem.model.is_corrected and not does_hold:
         detail += "; the correction does not hold over the posterior, where they are off by "
         detail += _in_words(searched, errors.beyond)
         largest = max(largest, errors.beyond.max())
@@ -139,9 +130,7 @@ def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
     whites = np.stack([fit.white, *(fit.white + np.asarray(each) for each in moves)])
     centre, *draws = np.asarray(_transformed(problem.prior, whites))
     changes = _changes(problem.model, model, centre, np.stack(draws))
-    changes = tuple(map(np.asarray, changes))
-    if isinstance(problem, CensoredProblem):  # of which the fit is without these readings
-        changes = tuple(each[..., list(problem.rows)] for each in changes)
+    changes = (problem.of_searched(np.asarray(each)) for each in changes)  # as the fit is
     bias, _, beyond = (extrapolated(each, finer.times) / fit.sd for each in changes)
     square = _moved(*near, np.zeros(size), bias)[1]
     return Errors(np.abs(bias), _mean_size(beyond), math.sqrt(square))
@@ -159,8 +148,7 @@ def mesh_errors(problem: InverseProblem, run: Run) -> Errors | None:
     if finer is None or finer.model is None:
         return None
     prior, model = problem.prior, problem.model
-    own = [name for name, _ in prior.shapes] if isinstance(prior, NamedPrior) else []
-    names = own or [model.coefficients_name]
+    names = [name for name, _ in prior.shapes] or [model.coefficients_name]
     kept = some_draws(run, [*names, PREDICTED, NOISE_SCORE], NUM_DRAWS)
     coefficients = np.concatenate([kept[name] for name in names], axis=1)
     means = [
@@ -212,7 +200,7 @@ def _remedy(problem: InverseProblem, ratio: float, does_hold: bool) -> str:
     times, other = min(needed, possible), "or refine the mesh"
     in_file, in_python = f"{times}", f"refine_solution={times}"
     if needed > possible:
-        if does_hold and not _is_corrected(problem.model):
+        if does_hold and not problem.model.is_corrected:
             in_file, in_python = '"mode"', "corrected_at_mode(problem)"
         elif times <= done:
             return "refine the mesh at these readings"

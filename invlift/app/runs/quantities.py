@@ -21,7 +21,6 @@ from invlift.targets import Target
 from invlift.unknowns.axes import Axes
 from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.priors.base import Prior
-from invlift.unknowns.priors.named import NamedPrior
 
 #: Axes of what lives where a prior says.
 _PLACES = {"nodes": "node", "cells": "cell"}
@@ -53,15 +52,15 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
 
     def field(name: str, part, first: int = 0, unit: str = "") -> Quantity:
         prior_sd = part.pointwise_std() if with_prior else None
-        num_cells, of_cells = getattr(getattr(part, "mesh", None), "num_cells", 0), known.get(first)
-        if np.size(of_cells) != num_cells:  # of other elements
+        of_cells = known.get(first)
+        if part.mesh is None or np.size(of_cells) != part.mesh.num_cells:  # of other elements
             of_cells = None
         axes = {_PLACES[part.location]: None}
         return Quantity(name, axes, unit, prior_sd=prior_sd, known_cells=of_cells)
 
-    if getattr(prior, "location", None) in _PLACES:
+    if prior.location in _PLACES:
         found = [field(problem.model.coefficients_name, prior)]
-    elif isinstance(prior, NamedPrior):
+    elif prior.shapes:
         mesh, parts = problem.mesh, zip(prior.shapes, prior.units, prior.axes, strict=True)
         found = [
             field(name, prior.parts[name], prior.firsts[name], unit)
@@ -77,7 +76,7 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
         for name in problem.model.solutions
     ]
     found += [Quantity(name, dict(axes)) for name, axes in problem.model.kept_axes]
-    if getattr(scale, "groups", None) is not None:
+    if scale.groups is not None:
         axis = {"noise_group": list(scale.names) or None} if scale.is_shared else readings
         found.append(Quantity(SIGMA, axis))
     if with_prior:
@@ -135,14 +134,12 @@ def field_of(problem: InverseProblem) -> Quantity:
 
 def field_prior(problem: InverseProblem) -> Prior:
     """The prior of the field, which that of the problem may hold beside further unknowns."""
-    prior = problem.prior
-    return prior.parts[field_of(problem).name] if isinstance(prior, NamedPrior) else prior
+    return problem.prior.parts.get(field_of(problem).name, problem.prior)
 
 
 def _is_on(part: Any, mesh: Mesh | None) -> bool:
     """Whether an unknown is a field on the mesh."""
-    own = getattr(part, "mesh", None)
-    return own is not None and own.is_same(mesh)
+    return part.mesh is not None and part.mesh.is_same(mesh)
 
 
 def recorded(problem: InverseProblem | Target) -> tuple[tuple[Quantity, ...], tuple[str, ...]]:
@@ -155,8 +152,9 @@ def recorded(problem: InverseProblem | Target) -> tuple[tuple[Quantity, ...], tu
 
 def fields_of(problem: InverseProblem, quantities: Sequence[Quantity]) -> tuple[str, ...]:
     """Names of the draws that may be too large to be kept: fields, and long vectors."""
-    shapes = problem.prior.shapes if isinstance(problem.prior, NamedPrior) else ()
     kept = problem.model.kept_axes
-    shapes += tuple((name, tuple(len(at) for _, at in axes)) for name, axes in kept)
+    shapes = problem.prior.shapes + tuple(
+        (name, tuple(len(at) for _, at in axes)) for name, axes in kept
+    )
     long = [name for name, shape in shapes if np.prod(shape) > MAX_ENTRIES]
     return tuple(dict.fromkeys([*(each.name for each in quantities if each.place), *long]))

@@ -86,7 +86,7 @@ def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, in
     for vector, shape in problem.shapes_of_draws().items():
         if not shape or vector in (PREDICTED, NOISE_SCORE):
             continue
-        part = getattr(problem.prior, "parts", {}).get(vector, problem.prior)
+        part = problem.prior.parts.get(vector, problem.prior)
         unknown = np.arange(math.prod(shape))
         if vector in fields and hasattr(part, "is_known"):
             unknown = np.flatnonzero(~np.asarray(part.is_known))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import block_diag, csr_array, eye_array
 
-from invlift.errors import InputError, is_integer
+from invlift.errors import checked_integer
 from invlift.fem.equations.linearly_mapped import LinearlyMapped
 from invlift.fem.linalg.sparse import sparse_matrix
 from invlift.fem.mesh.mesh import Mesh
@@ -69,11 +69,7 @@ def refinable(
     InputError
         If it is another number.
     """
-    if not is_integer(times) or not 0 <= times <= MAX_TIMES:
-        expected = f"a whole number from 0 to {MAX_TIMES}"
-        raise InputError(
-            "refine_solution", expected, f"{times!r}", "say how often edges are halved"
-        )
+    checked_integer("refine_solution", times, 0, MAX_TIMES, "say how often edges are halved")
     again = partial(_on_finer_mesh, model, mesh, fields, assemble)
     return again(times) if times else replace(model, on_mesh=model.on_mesh._replace(refined=again))
 

@@ -14,13 +14,12 @@ import jax.numpy as jnp
 from invlift.lift.jacobians.base import (
     ConstraintJacobian,
     GramFactor,
-    JacobianStructure,
     repeated_unit,
     sweeps,
     transposed_sweeps,
 )
+from invlift.lift.jacobians.block_diagonal import BlockDiagonal
 from invlift.lift.jacobians.dense import factorise
-from invlift.programs.pytrees import static
 
 
 class BlockTridiagonalFactor(GramFactor):
@@ -111,26 +110,12 @@ class BlockBidiagonalJacobian(ConstraintJacobian):
         return _factorise_tridiagonal(diagonal, below, above, other is None)
 
 
-class BlockBidiagonal(JacobianStructure, settings=True):
+class BlockBidiagonal(BlockDiagonal, settings=True):
     """Constraints in equal groups; group t depends on the variables of t and of t - 1.
 
     As those of state-space models with an observation that can be inverted (Au, Graham & Thiery
     2023, supplement 4).
-
-    Attributes
-    ----------
-    num_blocks : int
-        B.
-    width : int
-        Number c of variables of a group.
     """
-
-    num_blocks: int = static()
-    width: int = static()
-
-    def num_variables(self, num_constraints: int) -> int:
-        """B c."""
-        return self.num_blocks * self.width
 
     def differentiate(self, fn, at):
         """Value and Jacobian by twice as many sweeps as one block has rows, or columns if less.

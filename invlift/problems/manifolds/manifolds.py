@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, is_integer
+from invlift.errors import InputError, checked_integer, is_integer
 from invlift.lift.jacobians import ConstraintJacobian, GramFactor
 from invlift.lift.jacobians.dense import factorise
 from invlift.lift.jacobians.krylov import conjugate_residuals
@@ -171,7 +171,7 @@ def sphere(n: int) -> Manifold:
     InputError
         If n is less than 2.
     """
-    return Orthonormal((_checked("sphere, n", n, 2),))
+    return Orthonormal((checked_integer("sphere, n", n, 2),))
 
 
 def stiefel(n: int, r: int) -> Manifold:
@@ -195,8 +195,8 @@ def stiefel(n: int, r: int) -> Manifold:
     InputError
         If r is less than 1 or more than n.
     """
-    columns = _checked("stiefel, r", r, 1)
-    return Orthonormal((_checked("stiefel, n", n, max(2, columns)), columns))
+    columns = checked_integer("stiefel, r", r, 1)
+    return Orthonormal((checked_integer("stiefel, n", n, max(2, columns)), columns))
 
 
 def as_manifold(where: str, given: Manifold | tuple[int, ...]) -> Manifold:
@@ -215,9 +215,3 @@ def as_manifold(where: str, given: Manifold | tuple[int, ...]) -> Manifold:
             "give one, or invlift.sphere(n) or invlift.stiefel(n, r)",
         )  # fmt: skip
     return Manifold(tuple(map(int, given)))
-
-
-def _checked(where: str, number: int, least: int) -> int:
-    if not is_integer(number) or number < least:
-        raise InputError(where, f"an integer of at least {least}", f"{number!r}"[:80], "correct it")
-    return int(number)

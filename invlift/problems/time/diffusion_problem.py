@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, as_numbers, is_integer
+from invlift.errors import InputError, as_numbers, checked_integer
 from invlift.lift.targets.diffusion import DiffusionPosterior
 from invlift.models.diffusion import DiffusionModel
 from invlift.models.path import where_read
@@ -135,7 +135,8 @@ def diffusion_problem(
     noise = noise_where_read(noise, columns)
     begin = _checked_start(times, start, is_exact=noise is None)
     times, columns = with_forecast(times, columns, forecast)
-    num_steps = _checked_steps(steps_per_interval, times.size)
+    where, most = "steps_per_interval", MAX_STEPS // times.size
+    num_steps = checked_integer(where, steps_per_interval, 1, most, "25 is usual")
     if scheme not in SCHEMES:
         raise InputError("scheme", f"one of {', '.join(SCHEMES)}", f"{scheme!r}", "choose one")
     named = named_prior(unknowns)
@@ -214,14 +215,6 @@ def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
             "earlier start",
         )
     return begin
-
-
-def _checked_steps(number: Any, num_times: int) -> int:
-    most = MAX_STEPS // num_times
-    if not is_integer(number) or not 1 <= number <= most:
-        expected = f"an integer from 1 to {most}"
-        raise InputError("steps_per_interval", expected, f"{number!r}"[:80], "25 is usual")
-    return int(number)
 
 
 def _num_wiener(strengths: Any, shapes: Shapes) -> int:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, as_input_error, as_numbers, first_line, is_integer
+from invlift.errors import InputError, as_input_error, as_numbers, checked_integer, first_line
 from invlift.lift.targets.diffusion import DiffusionPosterior
 from invlift.lift.targets.state_space import StateSpacePosterior
 from invlift.models.path import where_read
@@ -132,7 +132,8 @@ def state_space(
     named = named_prior(unknowns)
     rows = tuple((name, column.shape[1:]) for name, column in columns.items())
     is_chosen = num_noise is not None
-    num_noise = _checked_number(num_noise) if is_chosen else _size(rows)
+    num_noise = num_noise if is_chosen else _size(rows)
+    num_noise = checked_integer("num_noise", num_noise, 1, remedy="say how many move a state")
     given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
     push = jnp.zeros(num_noise)
     _check_index("initial", lambda push: initial(push, **given), num_noise)
@@ -194,15 +195,6 @@ def _checked_times(times: Any, size: int) -> np.ndarray:
         raise InputError("times", expected, f"shape {at.shape}", "correct it")
     check_increasing(at)
     return at
-
-
-def _checked_number(number: Any) -> int:
-    if not is_integer(number) or number < 1:
-        expected = "an integer of at least 1"
-        raise InputError(
-            "num_noise", expected, f"{number!r}", "say how many variables move a state"
-        )
-    return int(number)
 
 
 def _shapes(where: str, call: Callable[[], Any]) -> Shapes:

@@ -20,7 +20,8 @@ class Prior(Transformation):
     """Standard normal w, (m,), to coefficients x, (N,).
 
     A subclass defines what :class:`Transformation` says.  A prior of a field on a mesh also has
-    ``location`` ("nodes" or "cells"), ``mesh`` and ``pointwise_std()``.
+    ``location`` ("nodes" or "cells"), ``mesh`` and ``pointwise_std()``, and may have ``nominal``,
+    what it was asked to be; one of unknowns by name has ``parts``, ``shapes`` and their units.
 
     Attributes
     ----------
@@ -47,6 +48,15 @@ class Prior(Transformation):
     #: Of a field that is made of materials, the conductivity of each by its name: a number, or the
     #: name of the parameter that it is.
     materials: ClassVar[Mapping[str, float | str]] = MappingProxyType({})
+    # Not annotated: as fields of a subclass they would come before its others.
+    location = None
+    nominal = shapes = ()
+    parts = units_by_name = MappingProxyType({})
+
+    @property
+    def placed(self) -> dict[int, Transformation]:
+        """Its parts by the number of the first coefficient of each; itself if it has none."""
+        return {0: self}
 
 
 class AffinePrior(Prior):

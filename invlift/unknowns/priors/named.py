@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import NamedTuple
 
 import jax
@@ -40,7 +41,7 @@ class NamedPrior(Prior):
         The one whose :meth:`parameters` have no name in front.
     """
 
-    parts: dict[str, Distribution | Prior]
+    parts: dict[str, Distribution | Prior] = field()
     shapes: Shapes = static()
     units: tuple[str, ...] = static()
     axes: tuple[Axes, ...] = static()
@@ -142,6 +143,11 @@ class NamedPrior(Prior):
     def firsts(self) -> dict[str, int]:
         """Number of the first coefficient of each unknown, by its name."""
         return dict(zip((name for name, _ in self.shapes), [0, *self._ends[1]], strict=True))
+
+    @property
+    def placed(self) -> dict[int, Distribution | Prior]:
+        """As :attr:`Prior.placed`."""
+        return {first: self.parts[name] for name, first in self.firsts.items()}
 
     @property
     def _ends(self) -> tuple[list[int], list[int]]:

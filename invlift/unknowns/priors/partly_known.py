@@ -43,12 +43,12 @@ class PartlyKnownPrior(MappedPrior):
     @property
     def mesh(self) -> object | None:
         """Where the field lives."""
-        return getattr(self.prior, "mesh", None)
+        return self.prior.mesh
 
     @property
     def nominal(self) -> tuple:
         """What the field was asked to be where it is not known."""
-        return getattr(self.prior, "nominal", ())
+        return self.prior.nominal
 
     def map(self, inner: jax.Array) -> jax.Array:
         """The field with the values put in, (N,)."""
