@@ -115,7 +115,7 @@ def checked_integer(
     where: str | KeyPath,
     value: Any,
     least: int,
-    most: int | None = None,
+    most: float = math.inf,
     remedy: str = "correct it",
 ) -> int:
     """An argument that is an integer within limits.
