@@ -1,15 +1,18 @@
-"""What is said of bad input."""
+"""What bad input must lead to."""
+
+from contextlib import contextmanager
 
 import pytest
 
 from invlift.errors import InputError
 
 
-def assert_refused(parts, function, *arguments, start="", **options):
-    """A call is refused, and what is said of it begins with a start and has these parts."""
+@contextmanager
+def refused(*parts, start=""):
+    """What is done within is refused in one line, which begins so and has all these parts."""
     with pytest.raises(InputError) as caught:
-        function(*arguments, **options)
+        yield
     message = str(caught.value)
-    assert message.startswith(str(start)), message
-    for part in parts:
-        assert part in message, message
+    assert message.startswith(start), message
+    assert "\n" not in message, message
+    assert [part for part in parts if part not in message] == [], message

@@ -338,21 +338,6 @@ def assert_said_and_written(folder, out):
     assert not (folder / "out").exists()
 
 
-def test_bad_options_are_one_line(tmp_path, capsys):
-    path = write_problem(tmp_path)
-    for options, words in (
-        (["--simulations", "many"], "--simulations: expected an integer"),
-        (["--simulations", "9", "--draws", "3"], "--draws: expected an integer from 7"),
-        (["--simulations", "9", "--warmup", "0"], "--warmup: expected"),
-        (["--simulations", "9", "--method", "nutz"], "--method: expected"),
-        (["--simulations", "9", "--resume"], "no such directory"),
-    ):
-        assert call("calibrate", path, *options) == 2
-        printed = capsys.readouterr().err
-        assert words in printed
-        assert printed.count("\n") == 1
-
-
 class PriorDraws(Kernel, settings=True):
     """Draws that know nothing of the data."""
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from command_line import call
 from problem_files import build, write_problem
-from refusals import assert_refused
+from refusals import refused
 
 import invlift
 from invlift.fem.readings.sensors import sensors_from_arrays
@@ -42,7 +42,8 @@ def test_limits_are_read_and_written_as_they_are(tmp_path):
 def test_what_is_no_limit_is_refused_with_its_row(tmp_path, row, parts):
     lines = SENSORS.splitlines()
     (tmp_path / "a.csv").write_text("\n".join([lines[0], row, *lines[2:]]), encoding="utf-8")
-    assert_refused(parts, read_sensors, tmp_path / "a.csv", 2)
+    with refused(*parts):
+        read_sensors(tmp_path / "a.csv", 2)
 
 
 def test_arrays_have_limits_too():

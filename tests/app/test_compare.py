@@ -238,20 +238,3 @@ def test_a_method_that_is_done_is_kept_whenever_ctrl_c_is_pressed(monkeypatch):
     monkeypatch.setattr("invlift.app.studies.compare.efficiency", press)
     rows = list(compare(problem(), ["pcn", "rwm"], budget=0.5, chains=1, warmup=20))
     assert [(row.method, row.note) for row in rows] == [("pcn", "")]
-
-
-def test_bad_options_are_one_line(tmp_path, capsys):
-    path = write_problem(tmp_path)
-    for options, words in (
-        (["--methods", "chmc,gibbs"], "--methods: expected names among chmc,"),
-        (["--methods", "pcn,pcn"], "--methods: expected different names"),
-        (["--methods", ","], "--methods: expected different names"),
-        (["--methods", "pcn", "--budget", "soon"], "--budget: expected a positive number"),
-        (["--methods", "pcn", "--budget", "nan"], "--budget: expected a positive number"),
-        (["--methods", "pcn", "--chains", "0"], "--chains: expected"),
-    ):
-        assert call("compare", path, *options) == 2
-        printed = capsys.readouterr().err
-        assert words in printed
-        assert printed.count("\n") == 1
-    assert not (tmp_path / "out-comparison").exists()

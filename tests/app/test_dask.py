@@ -164,7 +164,6 @@ def test_what_cannot_work_is_told_in_a_line(tmp_path, capsys, monkeypatch):
     path = write_problem(tmp_path)
     for options, words in (
         (["--scheduler", "tcp://127.0.0.1:9"], ["--scheduler", "no answer from tcp://127.0.0.1:9"]),
-        (["--scheduler", "nonsense://x"], ["--scheduler", "nonsense://x"]),
         (["--workers", "0"], ["--workers", "found '0'"]),
         (["--workers", "2", "--scheduler", "tcp://h:1"], ["--workers", "choose one of the two"]),
     ):

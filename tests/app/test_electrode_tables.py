@@ -161,14 +161,6 @@ def test_commands_take_a_line(tmp_path, capsys):
     assert (tmp_path / "run" / "sensors.vtu").exists()
 
 
-def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
-    spec = read_problem(write(tmp_path))
-    again = tmp_path / "again.toml"
-    again.write_text(spec.to_toml())
-    assert read_problem(again).electrodes == spec.electrodes
-    assert read_problem(again).pde is None
-
-
 def command(*arguments):
     assert call(*arguments) in (0, 3)
 

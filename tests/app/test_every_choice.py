@@ -152,7 +152,15 @@ def refusals(folder, read):
 
 
 def test_what_the_documentation_shows_is_read(tmp_path):
-    assert not refusals(tmp_path, read_problem)
+    """And what a run keeps of it says the same."""
+
+    def read_twice(path):
+        spec, again = read_problem(path), path.with_name("again.toml")
+        again.write_text(spec.to_toml(), encoding="utf-8")
+        for table in type(spec).model_fields:
+            assert getattr(read_problem(again), table) == getattr(spec, table), path.read_text()
+
+    assert not refusals(tmp_path, read_twice)
 
 
 @pytest.mark.slow

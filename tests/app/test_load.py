@@ -241,7 +241,6 @@ def with_problem(folder):
 
 OF_OTHER_RUNS = {
     "mesh": (with_record(mesh_sha256="0" * 64), "run.json"),
-    "versions": (with_record(versions={"invlift": "0.0.1"}), "run.json"),
     "draws": (with_record(num_draws=10**30), "run.json"),
     "problem": (with_problem, "problem.toml"),
 }

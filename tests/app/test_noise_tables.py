@@ -77,16 +77,6 @@ def test_scales_have_the_names_of_sensors(tmp_path):
             GROUPED.replace(",group", "").replace(",old", "").replace(",new", ""),
             r"\[noise\] per: expected a column group",
         ),
-        (
-            {"sigma": 0.1, "relative": True},
-            GROUPED.replace("2.9", "0.0"),
-            "sensors.csv, row 3.*other than 0",
-        ),
-        (
-            {"sigma": HALF_CAUCHY, "per": "group"},
-            GROUPED.replace("new", ""),
-            "row 3, column group: expected a name",
-        ),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, noise, sensors, message):

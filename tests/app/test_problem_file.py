@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 from problem_files import REMOVED, changed
-from refusals import assert_refused
+from refusals import refused
 
 from invlift.app.problem import table_errors
 from invlift.app.problem.problem_file import parse_problem, read_problem
@@ -58,8 +58,12 @@ SMALL = {
 INDEPENDENT = {"kind": "independent", "std": 1.0}
 
 
-def assert_mistake(data, parts, start="problem.toml, ["):
-    assert_refused(parts, parse_problem, data, "problem.toml", start=start)
+def message_of(data):
+    with pytest.raises(InputError) as caught:
+        parse_problem(data, "problem.toml")
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
 
 
 def test_full_file_is_read_with_paths_from_its_directory(tmp_path):
@@ -148,16 +152,20 @@ def _schema_made_once(monkeypatch):
         # misspelt, misplaced and missing keys and tables
         ("priro", {}, ["[priro]", "did you mean [prior]?"]),
         ("mesh", REMOVED, ["[mesh]", "no such table"]),
-        ("mesh", 3, ["a table [mesh]", "found 3"]),
         ("mesh.file", "~nobody-of-that-name/a.msh", ["[mesh] file", "~nobody"]),
+        (
+            "noise.sigma",
+            {"distribution": "half-normal", "scale": 1.0, "mean": 2.0},
+            ["unknown key 'mean'", "; remove it"],
+        ),
         ("prior.rnage", 1.0, ["'rnage'", "did you mean 'range'?"]),
         ("prior.draws", 1, ["'draws'", "belongs in [sampler]"]),
         ("prior.range", REMOVED, ["[prior] range", "a positive number", "no such key"]),
+        ("prior.kind", "mattern", ["[prior] kind", 'did you mean "matern"?']),
         ("pde.robin", {"top": {"coeficient": 1.0}}, ["robin.top", "did you mean 'coefficient'?"]),
         ("prior", INDEPENDENT | {"range": 1.0}, ["'range'", "another kind"]),
         # wrong types
-        ("prior.range", "1", ['the text "1"', "without quotes"]),
-        ("mesh.file", 7, ["[mesh] file", "path", "found 7"]),
+        ("prior.range", True, ["[prior] range", "a positive number", "found true"]),
         ("mesh.file", " ", ["[mesh] file", "path"]),
         ("pde.source", {}, ["[pde] source", "no keys"]),
         ("pde.source", 10**400, ["[pde] source", "beyond"]),
@@ -182,7 +190,8 @@ def _schema_made_once(monkeypatch):
     ],
 )
 def test_mistakes_are_named_in_one_line(key, value, parts):
-    assert_mistake(changed({key: value}, SMALL), parts)
+    with refused(*parts, start="problem.toml, ["):
+        parse_problem(changed({key: value}, SMALL), "problem.toml")
 
 
 def test_thresholds_are_kept_by_overrides_and_in_the_file_written():
@@ -201,7 +210,7 @@ def test_a_robin_condition_alone_is_enough():
 
 def test_several_mistakes_are_counted():
     data = changed({"sampler": {"draws": 0, "chains": 0, "warmup": -1}}, SMALL)
-    assert_mistake(data, ["(and 2 more)"])
+    assert message_of(data).endswith("(and 2 more)")
 
 
 @pytest.mark.parametrize(
@@ -218,14 +227,8 @@ def test_several_mistakes_are_counted():
 def test_unreadable_toml(tmp_path, content, parts):
     file = tmp_path / "problem.toml"
     file.write_bytes(content)
-    assert_refused(parts, read_problem, file, start=file)
-
-
-def test_unreadable_files(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        read_problem(tmp_path / "none.toml")
-    with pytest.raises(InputError, match="a directory"):
-        read_problem(tmp_path)
+    with refused(*parts, start=str(file)):
+        read_problem(file)
 
 
 def test_byte_order_mark_is_accepted(tmp_path):
@@ -308,21 +311,6 @@ def _registered(monkeypatch):
 
 
 @pytest.mark.usefixtures("_registered")
-def test_kinds_that_a_user_registers_are_read_and_written(tmp_path):
-    for changes in (
-        {"prior": {"kind": "flat", "level": 2}},
-        {"noise": {"kind": "loud", "degrees_of_freedom": 4.0, "sigma": 0.1}},
-        {"noise.sigma": {"distribution": "fixed", "value": 2.0}},
-        {"sampler": {"method": "walk", "options": {"step": 1, "metric": "prior"}}},
-    ):
-        spec = parse_problem(changed(changes, SMALL), tmp_path / "problem.toml")
-        (tmp_path / "again.toml").write_text(spec.to_toml(), encoding="utf-8")
-        again = read_problem(tmp_path / "again.toml")
-        for table in type(spec).model_fields:
-            assert getattr(again, table) == getattr(spec, table), changes
-
-
-@pytest.mark.usefixtures("_registered")
 def test_kinds_that_a_user_registers_have_their_own_types():
     prior = parse_problem(changed({"prior": {"kind": "flat", "level": 2}}, SMALL), "p").prior
     assert prior == FlatTable(kind="flat", level=2.0, shape="round")
@@ -341,11 +329,11 @@ def test_kinds_that_a_user_registers_have_their_own_types():
         ({"prior": {"kind": "flat", "level": 9}}, ["level", "a number from 0 to 5", "found 9"]),
         ({"noise.degrees_of_freedom": 3.0}, ["belongs in [noise] of another kind"]),
         ({"noise.sigma": {"distribution": "fixd"}}, ['"uniform" or "fixed"', '"fixed"?']),
-        ({"sampler.method": "wlak"}, ['or "walk"', 'mean "walk"?']),
     ],
 )
 def test_mistakes_about_registered_kinds_list_them(changes, parts):
-    assert_mistake(changed(changes, SMALL), parts)
+    with refused(*parts, start="problem.toml, ["):
+        parse_problem(changed(changes, SMALL), "problem.toml")
 
 
 @pytest.mark.usefixtures("_registered")
@@ -361,8 +349,6 @@ def test_mistakes_about_registered_kinds_list_them(changes, parts):
             ["from 0.001 to 2", "found 3.0", "default"],
         ),
         ("walk", {"metric": "prio"}, "[sampler.options] metric", ['did you mean "prior"?']),
-        ("walk", {"draws": 1}, "[sampler.options] draws", ["it belongs in [sampler]"]),
-        ("walk", {"target": 1}, "[sampler.options] target", ["an unknown key"]),
         (
             "chmc",
             {"step": 1.0},
@@ -372,13 +358,16 @@ def test_mistakes_about_registered_kinds_list_them(changes, parts):
     ],
 )
 def test_mistakes_about_options_name_them(method, options, where, parts):
-    data = changed({"sampler": {"method": method, "options": options}}, SMALL)
-    assert_mistake(data, parts, f"problem.toml, {where}: ")
+    with refused(*parts, start=f"problem.toml, {where}: "):
+        parse_problem(
+            changed({"sampler": {"method": method, "options": options}}, SMALL), "problem.toml"
+        )
 
 
 def test_an_option_among_the_keys_of_the_sampler_is_told_where_it_belongs():
-    assert_mistake(changed({"sampler.retraction": "newton"}), ["it belongs in [sampler.options]"])
-    assert_mistake(changed({"sampler.num_steps": 3}), ["remove it"])  # which chmc has not
+    message = message_of(changed({"sampler.retraction": "newton"}))
+    assert "it belongs in [sampler.options]" in message
+    assert "remove it" in message_of(changed({"sampler.num_steps": 3}))  # which chmc has not
 
 
 @pytest.mark.usefixtures("_registered")

@@ -127,15 +127,12 @@ def test_mistakes_are_named_in_one_line(invlift, tmp_path):
     file = tmp_path / "model.py"
     for content, name, message in (
         ("x = 1 +\n", "", "{file}, line 1: expected Python code that runs, found SyntaxError: "),
-        ("import numpy\n\nnumpy.none\n", "", "{file}, line 3: .* found AttributeError: "),
         ("x = 1\n", "", "{file}: expected a problem called problem, found no such name; "),
         ("def cool():\n    pass\n", "", "{file}: .* found the names cool; .* {file}:NAME"),
         ("problem = 3\n", "", "{file}:problem: expected a problem, or a function .* a int; "),
         ("def warm():\n    return None\n", ":warm", "{file}:warm: expected a problem, .* NoneType"),
-        ("def warm():\n    1 / 0\n", ":warm", "{file}, line 2: .* ZeroDivisionError"),
         ("import invlift\ndef warm():\n    return invlift.normal(0.0, -1.0)\n", ":warm",
          "{file}:warm, normal, sd: expected a positive number, found -1; "),
-        ("import invlift\ninvlift.normal(0.0, 0.0)\n", "", "{file}, normal, sd: .* found 0; "),
     ):  # fmt: skip
         file.write_text(content)
         said = invlift("check", f"{file}{name}", status=2)

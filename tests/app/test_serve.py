@@ -124,15 +124,11 @@ def post(address, path, body, **headers):
 GOOD = {"name": "forward", "input": [[0.0] * 16]}
 BAD = {  # a body, or what is changed in a good one; beginnings of the error's type and its message
     "no JSON": ("/Evaluate", b"{", "InvalidInput", ""),
-    "a list": ("/Evaluate", b"[]", "InvalidInput", ""),
-    "no model": ("/Evaluate", b"{}", "InvalidInput", ""),
     "unknown model": ("/Evaluate", {"name": "x"}, "InvalidInput", ""),
     "too short": ("/Evaluate", {"input": [[0.0] * 15]}, "InvalidInput", "found 15"),
     "too many": ("/Evaluate", {"input": [[0.0] * 16] * 2}, "InvalidInput", "one vector, found 2"),
     "none": ("/Evaluate", {"input": None}, "InvalidInput", "one vector, found no list"),
-    "no vector": ("/Evaluate", {"input": [None]}, "InvalidInput", "16 numbers, found null"),
     "no numbers": ("/Evaluate", {"input": [[None] * 16]}, "InvalidInput", "finite numbers"),
-    "words": ("/Evaluate", {"input": [["a"] * 16]}, "InvalidInput", ""),
     "no sens": ("/Gradient", {}, "InvalidInput", ""),
     "out of range": ("/Evaluate", {"input": [[1e6] * 16]}, "ModelError", ""),
 }
@@ -194,9 +190,7 @@ def test_addresses_that_cannot_be_are_told_in_a_line(tmp_path, capsys):
     path = write_problem(tmp_path)
     for options, words in (
         (["--port", "70000"], ["--port", "'70000'"]),
-        (["--host", "192.0.2.1"], ["--host 192.0.2.1", "choose another address"]),
         (["--host", "nowhere.invalid"], ["--host nowhere.invalid", "choose another address"]),
-        (["--host", "a..b"], ["--host a..b", "choose another address"]),
     ):
         assert call("serve", path, *options) == 2
         error = capsys.readouterr().err

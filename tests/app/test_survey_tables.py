@@ -99,10 +99,7 @@ def test_a_reading_beside_the_well_of_its_experiment_is_noted_in_each_survey(tmp
         ({}, SENSORS.replace(",survey", ",date"), "column survey: expected the survey of each row"),
         ({}, SENSORS.replace("1.4,2004", "1.4,"), "row 3, column survey"),
         ({}, SENSORS.replace("2004", "2003"), "'2004', found those of 1998, 2003"),
-        ({"survey": {"2004": {"change": CHANGE | {"range": -1.0}}}}, SENSORS,
-         "[survey.2004] change"),
         ({"survey": {"2004": {}}}, SENSORS, "[survey.2004] change"),
-        ({"survey": {"a b": {"change": CHANGE}}}, SENSORS, "letters and digits"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(tmp_path, changes, sensors, words):

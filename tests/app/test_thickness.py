@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from problem_files import assert_named, build, write_problem
+from problem_files import build, write_problem
+from refusals import refused
 from structured import box_mesh
 
 import invlift
@@ -118,13 +119,12 @@ def test_a_refined_solution_has_both():
     [
         ({"pde.thickness": "1 - 2 * x"}, ["[pde] thickness", "positive"]),
         ({"pde.thickness": {"low": 1.0}}, ["[pde] thickness", "name all"]),
-        ({"pde.thickness": {"middle": 1.0}}, ["[pde] thickness.middle"]),
         ({"pde.anisotropy": {"ratio": 3.0}}, ["[pde] anisotropy", "angle"]),
-        ({"pde.anisotropy": {"ratio": -3.0, "angle": 1.0}}, ["[pde] anisotropy.ratio"]),
     ],
 )
 def test_what_is_wrong_is_told_by_its_key(tmp_path, keys, parts):
-    assert_named(write_problem(tmp_path, keys), parts)
+    with refused(*parts):
+        build(write_problem(tmp_path, keys))
 
 
 def test_a_problem_file_has_them(tmp_path):

@@ -47,7 +47,7 @@ FAULTS = (
           'np.flatnonzero(held[part["dofs"]].any(axis=0))',
           'np.flatnonzero(held[part["dofs"]].any(axis=0))[:-1]', "fem/test_poisson.py"),
     Fault("fem", "sign within the pull-back of the equation", "fem/equations/terms.py",
-          "by_matrices)) + _total(", "by_matrices)) - _total(", "fem/test_poisson.py"),
+          "by_matrices)) + _total(", "by_matrices)) - _total(", "contracts/test_model_contract.py"),
     Fault("fem", "the curvature of weights is their slope", "fem/equations/terms.py",
           "curvature = second_directional(self.weight, (points,), (ones,))",
           "curvature = jax.jvp(self.weight, (points,), (ones,))[1]",

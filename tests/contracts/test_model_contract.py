@@ -372,12 +372,16 @@ LONG = {
 
 
 @partial(Program, effort="none")
-def look_at_model(model, coefficients, along, directions, weights):
+def look_at_model(model, coefficients, along, bend, directions, weights):
     (value, jacobian), expansion = model.linearise(coefficients)
     product, pushed = model.push_forward(expansion, directions)
     alone, without = model.expand(coefficients)
     second, lower = model.higher_derivative(without, (along,), ())
     third, _ = model.higher_derivative(without, (along, jnp.zeros_like(along)), lower)
+    on_curve, _ = model.higher_derivative(without, (along, bend), lower)
+    ahead, behind = (
+        model.higher_derivative(without, (along + sign * bend,), ())[0] for sign in (1.0, -1.0)
+    )
     by_adjoint, _ = model.higher_derivative(expansion, (along,), ())
     return {
         "value": value,
@@ -391,20 +395,23 @@ def look_at_model(model, coefficients, along, directions, weights):
         "first where it was linearised": model.derivative(expansion, along),
         "second where it was linearised": by_adjoint,
         "third": third,
+        # 3 F''(along, bend), by the second derivatives along their sum and their difference.
+        "third on a curve": (on_curve - third, 0.75 * (ahead - behind)),
     }
 
 
 def check_model(model, size, spread=0.5, centre=0.0, steps=STEPS):
-    """Derivatives along a direction to the third, and products with the Jacobian."""
+    """Derivatives along a line and a curve to the third, and products with the Jacobian."""
     rng = np.random.default_rng(2)
     coefficients, along = spread * rng.standard_normal((2, size))
+    bend = spread * np.random.default_rng(3).standard_normal(size)
     coefficients = centre + coefficients
     directions, weights = rng.standard_normal((size, 3)), rng.standard_normal((3, 3))
     weights = weights + weights.T
 
     def look(move):
         place = coefficients + move * along
-        found = look_at_model(model, place, along, directions, weights)
+        found = look_at_model(model, place, along, bend, directions, weights)
         return {name: np.asarray(array) for name, array in found.items()}
 
     here, near = look(0.0), [look(step)["call"] for step in steps]
@@ -413,6 +420,7 @@ def check_model(model, size, spread=0.5, centre=0.0, steps=STEPS):
     derivatives = [here[name] for name in ("call", "first", "second", "third")]
     for order in (2, 3, 4):
         assert_remainders(f"derivative {order - 1}", near, derivatives[:order], steps)
+    assert_close("derivative 3 on a curve", *here["third on a curve"], 1e-9)
     assert_close("Jacobian", here["Jacobian"] @ along, here["first"], 1e-11)
     for order in ("first", "second"):
         assert_close(order, here[f"{order} where it was linearised"], here[order], 1e-9)
@@ -521,6 +529,25 @@ class Wrong(JaxFunction):
 
     def pull_back(self, expansion, pushed, weigh):
         return 1.01 * super().pull_back(expansion, pushed, weigh)
+
+
+class Written(ForwardModel):
+    """A model with a Jacobian of its own."""
+
+    matrix: jax.Array
+
+    def __call__(self, coefficients):
+        linear = self.matrix @ coefficients
+        return jnp.tanh(linear) + 0.2 * linear**2
+
+    def value_and_jacobian(self, coefficients):
+        linear = self.matrix @ coefficients
+        slope = 1.0 - jnp.tanh(linear) ** 2 + 0.4 * linear
+        return self(coefficients), slope[:, None] * self.matrix
+
+
+def test_a_jacobian_that_is_written_out():
+    check_model(Written(jnp.asarray(0.5 * np.random.default_rng(5).standard_normal((3, 4)))), 4)
 
 
 def test_a_fault_is_found():

@@ -12,6 +12,8 @@ from choices import brief, covering
 from contract_checks import check_normal_space, check_prior, check_target, in_turn, lift
 from structured import box_mesh
 
+from invlift.lift.jacobians import dense
+from invlift.lift.targets import lifted
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.models.jax_function import JaxFunction
 from invlift.noise import known_noise
@@ -130,6 +132,14 @@ def test_prior_and_its_target(name):
         target, position = target_of(prior_of(name))
         check_target(target, position)
         check_normal_space(target, position)
+
+
+def test_the_normal_space_of_many_readings(monkeypatch):
+    """By products, with the Gram matrix factorised by LAPACK."""
+    monkeypatch.setattr(lifted, "MAX_DENSE", 0)
+    monkeypatch.setattr(dense, "FEW_ROWS", 0)
+    target, position = target_of(OTHERS["by automatic differentiation"])
+    check_normal_space(type("OfMany", (LiftedPosterior,), {})(target.problem), position)
 
 
 def test_every_class_is_tried():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from refusals import assert_refused
+from refusals import refused
 
 from invlift.errors import InputError
 from invlift.fem.readings.sensors import sensors_from_arrays
@@ -24,16 +24,17 @@ def table(tmp_path):
     return read
 
 
-def refused(read, text, *parts, **options):
-    assert_refused(parts, read, text, **options)
+def check_refused(read, text, *parts, **options):
+    with refused(*parts):
+        read(text, **options)
 
 
 def test_several_times_of_one_place_are_refused(table):
     rows = "T1,0.2,0.3,0,1.0\nT1,0.2,0.3,60,3.0\n"
     for name in ("time", "Date", "Timestamp [s]"):
-        refused(table, f"name,x,y,{name},value\n{rows}", "row 3 reads at 60", "steady")
+        check_refused(table, f"name,x,y,{name},value\n{rows}", "row 3 reads at 60", "steady")
     voltages = "a,b,m,n,value,time\n1,2,3,4,0.4,10:00\n1,2,3,4,0.5,11:00\n"
-    refused(table, voltages, "row 3 reads at 11:00", reader=read_voltages)
+    check_refused(table, voltages, "row 3 reads at 11:00", reader=read_voltages)
     # One time, or each place at its own.
     one = table("x,y,time,value\n0.2,0.3,60,1.0\n0.5,0.3,60,3.0\n")
     assert not any("times" in note for note in one.notes)
@@ -46,19 +47,19 @@ def test_rows_that_are_not_valid_are_left_out(table):
     assert found.values.tolist() == [1.0, 3.0]
     assert found.rows.tolist() == [2, 4]
     assert found.notes[0] == "1 rows are not valid by the column valid"
-    refused(table, "x,y,value,valid\n0.2,0.3,1.0,nan\n", "row 2, column valid", "'nan'")
-    refused(table, "x,y,value,valid\n0.2,0.3,1.0,0\n", "at least one valid reading")
+    check_refused(table, "x,y,value,valid\n0.2,0.3,1.0,nan\n", "row 2, column valid", "'nan'")
+    check_refused(table, "x,y,value,valid\n0.2,0.3,1.0,0\n", "at least one valid reading")
     rows = "2# data\n# a b m n r valid\n1 4 2 3 5 1\n1 2 3 4 2 0\n"
     line = table(ELECTRODES + rows, read_voltages, "t.ohm")
     assert line.values.tolist() == [5.0]
     bad = ELECTRODES + rows.replace("2 0\n", "2 nan\n")
-    refused(table, bad, "row 10, column valid", reader=read_voltages, name="t.ohm")
+    check_refused(table, bad, "row 10, column valid", reader=read_voltages, name="t.ohm")
 
 
 def test_columns_of_errors_and_weights_are_refused(table):
     for name in ("std", "Error", "weight", "standard_deviation [K]"):
-        refused(table, f"x,y,value,{name}\n0.2,0.3,1.0,0.1\n", f"column {name}", "sigma")
-    refused(table, "x,y,value,unit\n0.2,0.3,1,m\n0.5,0.3,3,ft\n", "one unit", "ft, m")
+        check_refused(table, f"x,y,value,{name}\n0.2,0.3,1.0,0.1\n", f"column {name}", "sigma")
+    check_refused(table, "x,y,value,unit\n0.2,0.3,1,m\n0.5,0.3,3,ft\n", "one unit", "ft, m")
 
 
 def test_columns_that_are_not_used_are_named(table):
@@ -83,17 +84,17 @@ def test_sigma_is_converted_to_the_unit_of_the_value(table, value, sigma, factor
 
 def test_units_that_do_not_fit_are_refused(table):
     rows = "0.2,0.3,8.0,0.5\n"
-    refused(table, f"x,y,value [V],sigma [m]\n{rows}", "the unit of the value, 'V'", "'m'")
-    refused(table, f"x,y,value [V],sigma [%]\n{rows}", "relative = true")
-    refused(table, f"x [m],y [mm],value,sigma\n{rows}", "coordinates in one unit", "m, mm")
+    check_refused(table, f"x,y,value [V],sigma [m]\n{rows}", "the unit of the value, 'V'", "'m'")
+    check_refused(table, f"x,y,value [V],sigma [%]\n{rows}", "relative = true")
+    check_refused(table, f"x [m],y [mm],value,sigma\n{rows}", "coordinates in one unit", "m, mm")
 
 
 def test_marks_between_thousands(table):
     """One number is clear by itself; of another the file's decide, or both readings are told."""
     clear = table("x;y;value\n0,2;0,3;1.012,5\n0,5;0,3;998,4\n")
     assert clear.values.tolist() == [1012.5, 998.4]
-    refused(table, "x;y;value\n0,2;0,3;1.012\n", "row 2, column value", "1012 or 1.012")
-    refused(table, "x;y;value\n0.2;0.3;1,234\n", "1234 or 1.234")
+    check_refused(table, "x;y;value\n0,2;0,3;1.012\n", "row 2, column value", "1012 or 1.012")
+    check_refused(table, "x;y;value\n0.2;0.3;1,234\n", "1234 or 1.234")
     assert table("x;y;value\n0.2;0.3;1.012\n").values.tolist() == [1.012]
 
 
@@ -101,7 +102,7 @@ def test_codes_for_missing_readings_are_refused(table):
     rows = "0.2,0.3,8.2\n0.5,0.3,12.4\n0.6,0.3,{}\n"
     for code in (-9999, "-999.25", 1e30):
         text = "x,y,value\n" + rows.format(code)
-        refused(table, text, "row 4, column value", "8.2 to 12.4", "missing")
+        check_refused(table, text, "row 4, column value", "8.2 to 12.4", "missing")
     points = [[0.2, 0.3], [0.5, 0.3], [0.6, 0.3]]
     with pytest.raises(InputError, match="missing"):
         sensors_from_arrays(points, [8.2, 12.4, -9999.0])
@@ -113,7 +114,7 @@ def test_codes_for_missing_readings_are_refused(table):
 def test_readings_behind_those_announced_are_refused(table):
     rows = "1# data\n# a b m n r\n1 4 2 3 5.3\n"
     more = ELECTRODES + rows + "1 2 3 4 2.6\n"
-    refused(table, more, "row 10", "1 announced", reader=read_voltages, name="t.ohm")
+    check_refused(table, more, "row 10", "1 announced", reader=read_voltages, name="t.ohm")
     for topography in ("0\n", "2# points\n0 0\n9 0\n"):
         found = table(ELECTRODES + rows + topography, read_voltages, "t.ohm")
         assert found.values.tolist() == [5.3]

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from refusals import refused
 from structured import box_mesh
 
 from invlift.errors import InputError
@@ -150,7 +151,5 @@ def test_electrodes_by_their_positions():
 )
 def test_mistakes_are_named(change, parts):
     given = {"electrodes": NAMES, "currents": DRIVEN, "voltages": DRIVEN} | change
-    with pytest.raises(InputError) as caught:
+    with refused(*parts):
         electrode_model(MESH, **given)
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)

@@ -171,7 +171,6 @@ UNIFIED = "4\n0 0\n2 0\n4 0\n6 0\n2\n#a b m n rhoa\n1 4 2 3 50\n2 1 3 4 50\n"
     [
         (RES2DINV.replace("\n11\n", "\n8\n"), "found the array number 8 of Res2DInv"),
         (RES2DINV.format(kind=0, first=1, second=2).replace("\n0\n2\n1", "\n0\n3\n1"), "row 12"),
-        (RES2DINV.format(kind=0, first=1, second="x"), "row 11: expected 2, 3 or 4 electrodes"),
         (UNIFIED.removeprefix("4\n"), "row 1: expected the number of electrodes in a line"),
         (UNIFIED.replace("2 1 3 4 50", "2 1 4 3 -50"), "row 9, column rhoa: .* swap m and n"),
         (UNIFIED.replace("1 4 2 3", "0 3 1 2").replace("2 1 3 4", "1 0 2 3"), "count from 0"),

@@ -89,8 +89,6 @@ def test_what_is_unknown_has_the_name_of_its_layer(mesh, prior):
         (r"prior layer, hihg: expected a subdomain .*did you mean 'high'", {"hihg": HIGH}),
         (r"box, cell \d+: expected every cell in exactly one layer \(low\), found 0 "
          r"\(subdomains of the cell: high\); give each", {"low": LOW}),
-        (r"prior layer, low, range: expected a positive number",
-         {"low": LOW | {"range": 99.0}, "high": HIGH}),
         (r"prior layer, low: expected the arguments .* found 'rnage'",
          {"low": {"rnage": 1.0, "std": 1.0, "smoothness": 1.0}, "high": HIGH}),
         (r"prior layer, low, smoothness: ", {"low": LOW | {"smoothness": 0.5}, "high": HIGH}),

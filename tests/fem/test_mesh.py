@@ -9,7 +9,7 @@ import meshio
 import numpy as np
 import pytest
 from gmsh_texts import GMSH_22, GMSH_41
-from refusals import assert_refused
+from refusals import refused
 from structured import box_mesh
 
 from invlift.errors import InputError
@@ -34,12 +34,6 @@ def box(n):
             path[[2, 3]] = path[[3, 2]]
         cells.append(corner[:, None] + path)
     return grid / n, np.concatenate(cells)
-
-
-def refused(*arguments, **keywords):
-    with pytest.raises(InputError) as caught:
-        mesh_from_arrays(*arguments, **keywords)
-    return str(caught.value)
 
 
 def write(path, text):
@@ -135,7 +129,8 @@ def test_tetrahedra_with_named_triangles(tmp_path):
 def test_unreadable_content_is_one_line(tmp_path, capfd, file_name, content, parts):
     path = tmp_path / file_name
     path.write_bytes(content)
-    assert_refused(parts, read_mesh, path, start=path)
+    with refused(*parts, start=str(path)):
+        read_mesh(path)
     assert capfd.readouterr() == ("", "")  # meshio's own printing is kept off the terminal
 
 
@@ -145,13 +140,6 @@ def test_a_gmsh_file_cut_anywhere_is_refused(tmp_path, text):
         path = write(tmp_path / "cut.msh", text[:length])
         with pytest.raises(InputError):
             read_mesh(path)
-
-
-def test_unreadable_paths(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        read_mesh(tmp_path / "none.msh")
-    with pytest.raises(InputError, match="a directory"):
-        read_mesh(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +152,8 @@ def test_unreadable_paths(tmp_path):
 )
 def test_unsupported_elements_are_counted(tmp_path, blocks, parts):
     meshio.Mesh(np.column_stack([POINTS, np.zeros(5)]), blocks).write(tmp_path / "a.vtu")
-    assert_refused(parts, read_mesh, tmp_path / "a.vtu")
+    with refused(*parts):
+        read_mesh(tmp_path / "a.vtu")
 
 
 def test_elements_without_a_group_are_left_out(tmp_path):
@@ -295,12 +284,6 @@ def test_element_with_a_node_that_does_not_exist(tmp_path):
 # --- checks ---
 
 
-def test_non_finite_coordinates():
-    points = POINTS.copy()
-    points[3, 1] = np.nan
-    assert "node 3" in refused(points, CELLS)
-
-
 def test_nodes_of_no_element_are_left_out():
     """Here the second and the last; groups and fields keep their places."""
     points = np.insert(POINTS, 1, [4.0, 5.0], axis=0)
@@ -313,24 +296,8 @@ def test_nodes_of_no_element_are_left_out():
     np.testing.assert_array_equal(mesh.boundaries["low"], [[0, 1]])
     np.testing.assert_array_equal(mesh.point_fields["x"], POINTS[:, 0])
     assert mesh.notes == ("2 nodes of no element left out, the first at (4, 5)",)
-    assert "facets of the mesh's elements" in refused(points, cells, boundaries={"low": [[0, 1]]})
-
-
-@pytest.mark.parametrize("bad", [5, -1])
-def test_missing_nodes(bad):
-    cells = CELLS.copy()
-    cells[2, 0] = bad
-    assert "element 2" in refused(POINTS, cells)
-
-
-def test_degenerate_elements():
-    repeated = np.concatenate([CELLS, [[0, 1, 1]]])
-    assert "element 4" in refused(POINTS, repeated)
-    assert "repeated node" in refused(POINTS, repeated)
-    flat = np.concatenate([CELLS, [[0, 4, 2]]])
-    message = refused(POINTS, flat)
-    assert "element 4" in message
-    assert "zero area" in message
+    with refused("facets of the mesh's elements"):
+        mesh_from_arrays(points, cells, boundaries={"low": [[0, 1]]})
 
 
 def test_degenerate_elements_far_from_the_origin():
@@ -338,26 +305,13 @@ def test_degenerate_elements_far_from_the_origin():
     points = POINTS + np.array([512345.7, 5412345.3])
     assert mesh_from_arrays(points, CELLS).num_cells == 4
     points[4] = points[0] + (points[1] - points[0]) / 3 + [0.0, 1e-9]
-    assert "element 0" in refused(points, CELLS)
+    with refused("element 0"):
+        mesh_from_arrays(points, CELLS)
 
 
 def test_thin_layers_are_not_degenerate():
     mesh = mesh_from_arrays(POINTS * np.array([1.0, 1e-7]), CELLS)
     assert mesh.volumes.sum() == pytest.approx(1e-7)
-
-
-def test_degenerate_tetrahedron():
-    points, cells = box(1)
-    cells = np.concatenate([cells, [[0, 1, 2, 3]]])  # four corners of a face
-    message = refused(points, cells)
-    assert "element 6" in message
-    assert "zero volume" in message
-
-
-def test_duplicate_elements_name_both():
-    message = refused(POINTS, np.concatenate([CELLS, [[2, 4, 1]]]))
-    assert "element 4" in message
-    assert "4 repeats 1" in message
 
 
 @pytest.mark.parametrize("turned", [[2], [0, 1, 2, 3]])
@@ -370,25 +324,66 @@ def test_elements_may_have_their_nodes_in_any_order(turned):
     np.testing.assert_allclose(mesh_from_arrays(points, cells).volumes, 1 / 48)
 
 
-def test_a_node_outside_its_elements_folds_the_mesh():
-    points = POINTS.copy()
-    points[4] = [0.5, -0.2]  # below the edge 0-1
-    assert "overlapping" in refused(points, CELLS)
-    points, cells = box(2)
-    middle = np.flatnonzero(np.isclose(points, 0.5).all(axis=1))
-    points[middle] = [0.5, 0.5, 1.2]
-    assert "overlapping" in refused(points, cells)
+def moved(node, place, points=POINTS):
+    points = points.copy()
+    points[node] = place
+    return points
 
 
-def test_a_folded_mesh_overlaps():
-    points = np.concatenate([POINTS, [[0.5, 0.4]]])
-    # Both triangles on the edge 0-1 lie above it.
-    assert "overlapping" in refused(points, np.concatenate([CELLS, [[0, 1, 5]]]))
+def more(*cell):
+    return np.concatenate([CELLS, [cell]])
 
 
-def test_more_than_two_cells_at_a_facet():
-    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0], [0.5, -1.0], [0.5, 2.0]])
-    assert "overlapping" in refused(points, [[0, 1, 2], [1, 0, 3], [0, 1, 4]])
+MISTAKES = {
+    "a node that is not finite": (moved(3, [0.0, np.nan]), CELLS, ["node 3"]),
+    "a missing node": (POINTS, more(5, 0, 1), ["element 4"]),
+    "a negative node": (POINTS, more(-1, 0, 1), ["element 4"]),
+    "a node twice": (POINTS, more(0, 1, 1), ["element 4", "repeated node"]),
+    "a flat triangle": (POINTS, more(0, 4, 2), ["element 4", "zero area"]),
+    "a flat tetrahedron": (
+        box(1)[0], np.concatenate([box(1)[1], [[0, 1, 2, 3]]]), ["element 6", "zero volume"],
+    ),
+    "an element twice": (POINTS, more(2, 4, 1), ["element 4", "4 repeats 1"]),
+    "a node outside its elements": (moved(4, [0.5, -0.2]), CELLS, ["overlapping"]),
+    "in space": (moved(13, [0.5, 0.5, 1.2], box(2)[0]), box(2)[1], ["overlapping"]),
+    "two elements on one side of an edge": (
+        np.concatenate([POINTS, [[0.5, 0.4]]]), more(0, 1, 5), ["overlapping"],
+    ),
+    "three elements at an edge": (
+        [[0.0, 0.0], [1.0, 0.0], [0.5, 1.0], [0.5, -1.0], [0.5, 2.0]],
+        [[0, 1, 2], [1, 0, 3], [0, 1, 4]], ["overlapping"],
+    ),
+    "one coordinate": (POINTS[:, :1], CELLS, []),
+    "text": (POINTS.astype(str), CELLS, []),
+    "no elements": (POINTS, CELLS[:0], []),
+    "elements of two nodes": (POINTS, CELLS[:, :2], []),
+    "numbers of nodes that are not whole": (POINTS, CELLS.astype(float), []),
+    "elements of several kinds": (POINTS, [[0, 1, 4], [1, 2]], []),
+    "a tetrahedron in the plane": (POINTS, [[0, 1, 2, 3]], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_meshes_that_are_none_are_refused(name):
+    points, cells, parts = MISTAKES[name]
+    with refused(*parts):
+        mesh_from_arrays(points, cells)
+
+
+def test_groups_must_fit_the_mesh():
+    kept = mesh_from_arrays(POINTS, CELLS, boundaries={"a": [[1, 0], [0, 1], [4, 0]]})
+    np.testing.assert_array_equal(kept.facets("a"), [[0, 1], [0, 4]])
+    for key, group, *parts in (
+        ("boundaries", [[0, 1], [0, 2]], "boundary group 'a'", "[0, 2]"),
+        ("boundaries", [[0, 7]], "boundary group 'a'"),
+        ("boundaries", [0, 1], "boundary group 'a'"),
+        ("subdomains", [4], "subdomain 'a'"),
+        ("subdomains", [True, False], "subdomain 'a'"),
+        ("point_fields", [1.0], "field 'a'"),
+        ("cell_fields", ["x"] * 4, "field 'a'"),
+    ):
+        with refused(*parts):
+            mesh_from_arrays(POINTS, CELLS, **{key: {"a": group}})
 
 
 def test_flat_meshes_lose_a_zero_coordinate_only():
@@ -399,38 +394,9 @@ def test_flat_meshes_lose_a_zero_coordinate_only():
     assert mesh_from_arrays(with_z(np.full(5, 1e-17)), CELLS).dim == 2
     high = mesh_from_arrays(with_z(np.full(5, 125.4)), CELLS)
     assert (high.dim, high.notes) == (2, ("z = 125.4 of all nodes left out",))
-    assert "z from 0 to 1" in refused(with_z(POINTS[:, 0]), CELLS)
-    assert "z from 0 to 1" in refused(np.insert(POINTS, 1, 0.0, axis=1), CELLS)
-
-
-@pytest.mark.parametrize(
-    ("points", "cells"),
-    [
-        (POINTS[:, :1], CELLS),
-        (POINTS.astype(str), CELLS),
-        (POINTS, CELLS[:0]),
-        (POINTS, CELLS[:, :2]),
-        (POINTS, CELLS.astype(float)),
-        (POINTS, [[0, 1, 4], [1, 2]]),
-        (POINTS, [[0, 1, 2, 3]]),
-    ],
-)
-def test_arrays_of_the_wrong_kind(points, cells):
-    refused(points, cells)
-
-
-def test_groups_must_fit_the_mesh():
-    kept = mesh_from_arrays(POINTS, CELLS, boundaries={"a": [[1, 0], [0, 1], [4, 0]]})
-    np.testing.assert_array_equal(kept.facets("a"), [[0, 1], [0, 4]])
-    message = refused(POINTS, CELLS, boundaries={"a": [[0, 1], [0, 2]]})
-    assert "boundary group 'a'" in message
-    assert "[0, 2]" in message
-    assert "boundary group 'a'" in refused(POINTS, CELLS, boundaries={"a": [[0, 7]]})
-    assert "boundary group 'a'" in refused(POINTS, CELLS, boundaries={"a": [0, 1]})
-    assert "subdomain 'a'" in refused(POINTS, CELLS, subdomains={"a": [4]})
-    assert "subdomain 'a'" in refused(POINTS, CELLS, subdomains={"a": [True, False]})
-    assert "field 'a'" in refused(POINTS, CELLS, point_fields={"a": [1.0]})
-    assert "field 'a'" in refused(POINTS, CELLS, cell_fields={"a": ["x"] * 4})
+    for points in (with_z(POINTS[:, 0]), np.insert(POINTS, 1, 0.0, axis=1)):
+        with refused("z from 0 to 1"):
+            mesh_from_arrays(points, CELLS)
 
 
 def test_callers_arrays_stay_theirs():

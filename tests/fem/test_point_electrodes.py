@@ -7,11 +7,11 @@ import pytest
 import skfem
 from numpy.polynomial.laguerre import laggauss
 from numpy.polynomial.legendre import leggauss
+from refusals import refused
 from scipy.spatial.distance import pdist
 from scipy.special import k0, k1
 from structured import box_mesh
 
-from invlift.errors import InputError
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
 from invlift.fem.electrodes.wave_numbers import TOLERANCE, wave_numbers
 from invlift.fem.equations.discretisation import cell_basis
@@ -207,10 +207,8 @@ def mistaken(**change):
     ],
 )
 def test_mistakes_are_named(change, parts):
-    with pytest.raises(InputError) as caught:
+    with refused(*parts):
         mistaken(**change)
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)
 
 
 def test_a_position_just_outside_is_on_the_surface():

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from refusals import assert_refused
+from refusals import refused
 from structured import box_mesh
 
 from invlift.errors import InputError
@@ -223,23 +223,20 @@ def test_a_table_of_all_kinds(tmp_path):
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        (("point,0.2", "pont,0.2"), ["row 2, column kind", "point, difference", "'pont'"]),
         (("point,0.2,0.3", "point,0.2,"), ["row 2, column y", "an empty entry"]),
         (("point,0.2,0.3,,,,", "point,0.2,0.3,,,,0.1"), ["row 2, column radius", "kind point"]),
         (("point,0.2,0.3,,,,", "point,0.2,0.3,,,top,"), ["row 2, column over", "average and flux"]),
         (("difference,0.2,0.3,0.6,0.6", "difference,0.2,0.3,,"), ["row 3, column x2", "empty"]),
         (("average,,,,,top", "average,,,,,"), ["row 4, column over", "neither"]),
-        (("average,,,,,top,", "average,,,,,top,0.1"), ["row 4, column over", "both"]),
         (("top", "tip"), ["row 4, column over", "'tip'", "did you mean 'top'?"]),
-        (("0.2,3", "-0.2,3"), ["row 5, column radius", "positive", "-0.2"]),
         (("average,0.5", "average,3.5"), ["row 5", "inside the mesh", "outside"]),
         (("left", "low"), ["row 6, column over", "'low' is a subdomain"]),
-        (("flux,,,,,left", "flux,,,,,"), ["row 6, column over", "a boundary group", "empty"]),
     ],
 )
 def test_mistakes_name_row_and_column(tmp_path, change, parts):
     assert change[0] in TABLE
-    assert_refused(parts, locate, box_mesh(2, 3), of_text(tmp_path, TABLE.replace(*change, 1)))
+    with refused(*parts):
+        locate(box_mesh(2, 3), of_text(tmp_path, TABLE.replace(*change, 1)))
 
 
 def test_what_cannot_be_read():

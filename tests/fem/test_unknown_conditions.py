@@ -170,8 +170,6 @@ def test_the_problem_has_the_unknowns_of_its_model():
         ({"source": normal(np.zeros(2), 1.0)}, "source", "one number"),
         ({"dirichlet": {"left": random_field(0.0, 1.0, -1.0)}}, "dirichlet, left", "positive"),
         ({"neumann": {"rigt": SOME}}, "neumann", "did you mean 'right'?"),
-        ({"neumann": {"right": np.full(25, np.nan)}}, "neumann, right", "finite nodal values"),
-        ({"robin": {"top": (2.0, np.ones(3))}}, "robin, top, ambient", "25 finite nodal values"),
         ({"robin": {"top": (POSITIVE, np.ones(25))}}, "robin, top, ambient", "a number, as the"),
     ],
 )

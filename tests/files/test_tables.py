@@ -25,12 +25,8 @@ from invlift.files.tables import (
         (number(-1e50, 1e50), "a number from -1e50 to 1e50"),
         (number(1e-9, 50.0), "a positive number, from 1e-9 to 50"),
         (number(above=0.0, high=10.0), "a positive number, at most 10"),
-        (number(above=0.0), "a positive number"),
         (number(above=2.0), "a number above 2"),
-        (number(above=2.0, high=3.0), "a number above 2 and at most 3"),
-        (number(high=0.5), "a number at most 0.5"),
         (number(-1.0), "a number of at least -1"),
-        (number(), "a number"),
         (integer(1), "an integer of at least 1"),
         (integer(0, 2**63 - 1), "an integer from 0 to 2^63 - 1"),
         (Literal["a"], '"a"'),
@@ -95,37 +91,23 @@ ANY = 'a number from 0 to 1, "all" or {form = "one", ...}'
     ("data", "errors"),
     [
         ({"value": 2.0}, {"value": (ANY, "2.0", "give the value, in kg (default: 0.5)")}),
-        ({"value": "al"}, {"value": (ANY, 'the text "al"', 'did you mean "all"?')}),
         ({"value": "0.3"}, {"value": (ANY, 'the text "0.3"', "write it without quotes")}),
         (
             {"value": {"form": "one", "size": 0}},
             {"value.size": ("an integer of at least 1", "0", "give the number (default: 1)")},
         ),
         ({"value": {}}, {"value.form": ('"one"', "no such key", "add it: choose the form")}),
-        ({"value": {"form": 1}}, {"value.form": ('"one"', "1", "choose the form")}),
-        (
-            {"value": {"form": "one", "siz": 1}},
-            {"value.siz": ("one of the keys form, size", "an unknown key 'siz'",
-                           "did you mean 'size'?")},
-        ),
-        (
-            {"leaves": {"a": {"size": 2}}},
-            {"leaves.a.size": ("a number from 0 to 1", "2", "give the size, in metres")},
-        ),
         (
             {"leaves": {"a": {}}},
             {"leaves.a.size": (
                 "a number from 0 to 1", "no such key", "add it: give the size, in metres")},
         ),
         ({"leaves": {"a": 1.0}}, {"leaves.a": ("{size = number}", "1.0", "give a leaf")}),
-        ({"leaves": 1}, {"leaves": ("{name = {size = number}}", "1", "give the leaves by name")}),
         # names of pydantic's own forms are no keys, but a key may be called so
         (
             {"values": {"float": 0.5, "value": [1]}},
             {"values.value": (ANY, "a list of 1", "give the values by name")},
         ),
-        ({"values": {"float": 2}}, {"values.float": (ANY, "2", "give the values by name")}),
-        ({"values": 1}, {"values": ("{name = value}", "1", "give the values by name")}),
         ({"amounts": [1.0, 0]}, {"amounts.2": ("a positive number", "0", "give one")}),
         ({"plain": 1.5}, {"plain": ("an integer", "1.5", "give one (default: 3)")}),
         (

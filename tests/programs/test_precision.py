@@ -4,7 +4,13 @@ import os
 import subprocess
 import sys
 
+import jax
+import numpy as np
 import pytest
+from refusals import refused
+from structured import box_mesh
+
+import invlift
 
 PRINT = "print(jax.numpy.zeros(1).dtype)"
 NOTE = "has switched JAX to double precision"
@@ -80,3 +86,25 @@ def test_what_needs_no_jax_does_not_import_it():
         "print('jax' in sys.modules)",
     )
     assert words == ["False"], errors
+
+
+MESH = box_mesh(2, 2)
+PRIOR = {"range": 1.0, "std": 1.0, "smoothness": 1.0}
+LINEAR = invlift.jax_problem(lambda theta: theta, 2, invlift.known_noise(0.1), np.zeros(2))
+PLACES = invlift.locate(MESH, invlift.sensors_from_arrays([[0.3, 0.4]], [0.0]))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: invlift.matern_prior(MESH, **PRIOR),
+        lambda: invlift.independent_prior(MESH),
+        lambda: invlift.assemble_poisson(MESH, PLACES, source=1.0, dirichlet={"left": 0.0}),
+        lambda: invlift.jax_problem(lambda x: x, 2, invlift.known_noise(0.1), np.zeros(2)),
+        lambda: invlift.sample(LINEAR, chains=1, warmup=2, draws=2),
+    ],
+    ids=["Matern prior", "independent prior", "equation", "problem", "sampling"],
+)
+def test_single_precision_is_refused(make):
+    with jax.enable_x64(False), refused("double precision", "enable_x64"):
+        make()

@@ -112,7 +112,6 @@ def test_places_in_one_table_and_readings_in_another(write):
 @pytest.mark.parametrize(
     ("readings", "places", "part"),
     [
-        ("name,value\nnorht,3\n", PLACES, r"row 2, column name.*'norht'; did you mean 'north'"),
         ("name,value\na,3\nb,4\n", PLACES, r"found 'a', 'b'; add them"),
         ("name,value\nnorth,3\n", PLACES + "north;1;1\n", r"row 5, column name: .*'north' again"),
         ("name,value,x\nnorth,3,1\n", PLACES.lower(), "'x' in .* too"),
