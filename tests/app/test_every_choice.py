@@ -128,6 +128,11 @@ def write_shown(folder, content):
             changes[section] = kept
         else:
             changes |= {f"{section}.{key}": value for key, value in kept.items()}
+    if reference := content.get("observations", {}).get("reference"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "reference.csv").write_text(VOLTAGES, encoding="utf-8")
+        kept = {key: value for key, value in reference.items() if key != "columns"}
+        changes["observations.reference"] = kept | {"file": "reference.csv"}
     if "lines" in content.get("pde", {}):
         edges = mesh.distinct_facets[0]
         in_middle = edges[np.isclose(mesh.points[edges][..., 1], 0.5).all(axis=1)]
