@@ -3,6 +3,7 @@
 import io
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from invlift.errors import InputError
 from invlift.noise import gaussian_noise, known_noise, unknown_scale
 from invlift.posterior import Posterior, Readings
 from invlift.problems.inverse_problem import jax_problem
+from invlift.samplers.chains import parallel, workers
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import fingerprint
 from invlift.samplers.kernels import KERNELS, ConstrainedHMC
@@ -225,6 +227,12 @@ def test_forward_map_that_is_finite_at_the_prior_mean_alone():
     assert "\n" not in str(caught.value)
 
 
+def test_single_precision_is_refused():
+    problem = problem_with()
+    with jax.enable_x64(False), pytest.raises(InputError, match="double precision"):
+        sample(problem, **SHORT)
+
+
 # Starts -------------------------------------------------------------------------------------------
 
 
@@ -336,6 +344,33 @@ def test_a_run_until_converged_goes_on_to_the_same_end(converged, tmp_path, save
     for chain, expected in zip(run.chains, converged.chains, strict=True):
         for name, values in expected.draws.items():
             np.testing.assert_array_equal(chain.draws[name], values)
+
+
+def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
+    """By a clock that shows the iteration that both chains have come to."""
+    done = {0: 0, 1: 0}
+    clock = SimpleNamespace(monotonic=lambda: min(done.values()))
+    monkeypatch.setattr(parallel, "time", clock)
+    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
+    problem = problem_with()
+    run = sample(
+        problem,
+        chains=2,
+        warmup=20,
+        draws=10**6,
+        budget=100,
+        checkpoint=tmp_path,
+        on_progress=lambda news: done.update({news.chain: news.iteration}),
+    )
+    assert not run.is_interrupted
+    num = run.chains[0].num_draws
+    assert 90 <= num < 10**6
+    # What there was is saved, and goes on.
+    longer = sample(
+        problem, chains=2, warmup=20, draws=num + 1, seed=0, checkpoint=tmp_path, resume=True
+    )
+    draws = longer.chains[0].draws["parameters"]
+    np.testing.assert_array_equal(draws[:num], run.chains[0].draws["parameters"])
 
 
 def test_a_person_at_a_notebook_sees_a_bar_for_each_chain(monkeypatch):

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from invlift.app.problem.problem_file import read_problem
 from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh
 from invlift.fem.mesh.mesh import mesh_quality
+from invlift.fem.readings.locate import locate
 from invlift.tables.sensors import read_sensors
 
 ROOT = Path(__file__).parents[2]
@@ -165,6 +167,19 @@ def test_sensors_of_the_disc_are_nodes(meshes):
     gaps = np.linalg.norm(mesh.points - sensors.points[:, None, :], axis=2).min(axis=1)
     assert len(gaps) == 10
     np.testing.assert_allclose(gaps, 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "num_sensors"), [("disc", 10), ("plate", 20), ("body3d", 30), ("wolfcamp", 85)]
+)
+def test_examples_name_what_their_meshes_have(name, num_sensors):
+    spec = read_problem(EXAMPLES / name / "problem.toml")
+    mesh = read_mesh(spec.mesh.file)
+    for group in [*spec.pde.dirichlet, *spec.pde.neumann, *spec.pde.robin]:
+        assert len(mesh.facets(group)) > 0
+    sensors = read_sensors(spec.observations.file, mesh.dim)
+    assert len(locate(mesh, sensors, outside="error").kept) == num_sensors
+    assert spec.output.dir == EXAMPLES / name / "results" / name
 
 
 def test_boundary_head_is_the_plane_fitted_to_the_heads(meshes):

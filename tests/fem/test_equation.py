@@ -331,12 +331,20 @@ def loaded(phi, element):
 
 
 BAD = {
+    "load": lambda given: {"load": np.ones(4)},
     "load, row 2": lambda given: {"load": np.array([0, 0, np.nan, 0, 0, 0, 0, 0, 0])},
+    "values": lambda given: {"values": np.ones((3, 2)), "load": np.ones((9, 3))},
     "readings": lambda given: {"readings": [given["readings"], given["readings"][:, :5]]},
+    "held": lambda given: {"held": np.arange(9)},
     "location": lambda given: {"forms": given["forms"]._replace(location="edges")},
     "forms": lambda given: {"forms": [given["forms"], finer(given["forms"])]},
+    "load, of text": lambda given: {"load": "heating"},
     "held, as a mask": lambda given: {"held": np.arange(9) < 3},
+    "held, beyond": lambda given: {"held": [9]},
+    "constant": lambda given: {"constant": csr_array(np.eye(3))},
     "constant, not symmetric": lambda given: {"constant": csr_array(np.tri(9))},
+    "readings, flat": lambda given: {"readings": np.ones(9)},
+    "location, negative": lambda given: {"forms": given["forms"]._replace(start=-3)},
     "forms, not symmetric": lambda given: {"forms": given["forms"]._replace(matrix=convection)},
     "forms, a flat load": lambda given: {
         "forms": given["forms"]._replace(load=loaded), "load": np.ones((9, 3)),
@@ -344,15 +352,25 @@ BAD = {
     "forms, of NumPy": lambda given: {"forms": given["forms"]._replace(matrix=of_numpy)},
     "forms, two fields": lambda given: of(skfem.ElementTriP1() * skfem.ElementTriP1()),
     "forms, without gradients": lambda given: of(skfem.ElementTriRT1()),
+    "experiments": lambda given: {"experiments": ["a/b"]},
     "known": lambda given: {"forms": given["forms"]._replace(known=np.ones(3))},
+    "tests": lambda given: {"forms": given["forms"]._replace(tests=np.ones((1, 3, 8)))},
+    "num_coefficients": lambda given: {"num_coefficients": 8},
     "readings, reactions": lambda given: {
         "readings": Functionals(given["readings"], csr_array(np.eye(1))),
     },
+    "forms, other elements": lambda given: {
+        "forms": [Form(skfem.Basis(skfem.MeshTri().refined(1), skfem.ElementTriP2()), conduction),
+                  given["forms"]],
+    },
     "forms, a matrix alone": lambda given: {"forms": conduction},
+    "forms, of a mesh": lambda given: {"forms": Form(skfem.MeshTri(), conduction)},
     "held, none found": lambda given: {
         "held": given["forms"].basis.get_dofs(lambda x: x[0] < -1.0),
     },
     "values, two for one": lambda given: {"held": [0, 1, 0], "values": [1.0, 2.0, 3.0]},
+    "load, one number": lambda given: {"load": 1.0},
+    "inputs, from the end": lambda given: {"inputs": [Input(-1, load=np.ones(9))]},
     "load, of an input": lambda given: {"inputs": [Input(3, load=np.ones(4))]},
 }  # fmt: skip
 

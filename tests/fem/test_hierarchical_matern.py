@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from contract_checks import check_prior
 from scipy import stats
 from structured import box_mesh
 from taylor import assert_taylor_second_order
@@ -25,6 +24,7 @@ from invlift.unknowns.distributions import (
     half_cauchy,
     half_normal,
     lognormal,
+    normal,
     uniform,
 )
 
@@ -54,9 +54,50 @@ def known(dim, smoothness, boundary, correlation_range, std):
     )
 
 
+class Values(NamedTuple):
+    """What a tangent gives, or automatic differentiation in its place."""
+
+    field: np.ndarray
+    push: np.ndarray
+    pull: np.ndarray
+    curvature: np.ndarray
+    pull_back: np.ndarray
+
+
 @partial(Program, effort="none")
 def linearise(prior, white):
     return prior.linearise(white)
+
+
+@partial(Program, effort="none")
+def by_tangent(field, tangent, directions, values):
+    pushed = tangent.push(directions)
+    return Values(
+        field,
+        pushed,
+        tangent.pull(values),
+        tangent.curvature(directions[:, 0]),
+        tangent.pull_back(values, directions, pushed),
+    )
+
+
+@partial(Program, effort="none")
+def by_differentiation(prior, white, directions, values):
+    """The same from the transform alone, one column after another."""
+    field, pull = jax.vjp(prior.transform, white)
+
+    def push(white, direction):
+        return jax.jvp(prior.transform, (white,), (direction,))[1]
+
+    def paired(white):
+        pushed = jax.vmap(push, in_axes=(None, 1), out_axes=1)(white, directions)
+        return jnp.sum(values * pushed), pushed
+
+    gradient, pushed = jax.grad(paired, has_aux=True)(white)
+    along = directions[:, 0]
+    curvature = jax.jvp(lambda white: push(white, along), (white,), (along,))[1]
+    pulled = jax.vmap(lambda column: pull(column)[0], 1, 1)(values)
+    return Values(field, pushed, pulled, curvature, gradient)
 
 
 #: By a quantile function, and in a coordinate that is not normal.
@@ -75,6 +116,9 @@ class Case(NamedTuple):
     prior: object
     separate: object
     white: jax.Array
+    directions: jax.Array
+    values: jax.Array
+    fast: Values
 
 
 @pytest.fixture(scope="module", params=[*list(CASES)[:-1], *SLOW])
@@ -83,15 +127,19 @@ def case(request):
     prior = make(dim, smoothness, boundary, range=correlation_range, std=std)
     rng = np.random.default_rng(1)
     white = rng.standard_normal(prior.num_white)
+    directions = rng.standard_normal((prior.num_white, 3))
+    values = rng.standard_normal((prior.mean.shape[0], 3))
     given = {"prior_range": 0.7, "prior_std": 1.3} | parameters(prior, white)
     numbers = (float(given[name]) for name in ("prior_range", "prior_std"))
-    return Case(prior, known(dim, smoothness, boundary, *numbers), white)
+    fast = by_tangent(*linearise(prior, white), directions, values)
+    separate = known(dim, smoothness, boundary, *numbers)
+    return Case(prior, separate, white, directions, values, fast)
 
 
 def test_field_is_that_of_the_known_range_and_std(case):
     expected = transform(case.separate, case.white[case.prior.num_hyper :])
-    field = transform(case.prior, case.white)
-    np.testing.assert_allclose(field, expected, rtol=1e-12, atol=1e-13)
+    for field in (case.fast.field, transform(case.prior, case.white)):
+        np.testing.assert_allclose(field, expected, rtol=1e-12, atol=1e-13)
     # negative control: neither is the field of the medians
     is_noise = np.arange(len(case.white)) >= case.prior.num_hyper
     medians = transform(case.prior, case.white * is_noise)
@@ -100,8 +148,11 @@ def test_field_is_that_of_the_known_range_and_std(case):
     assert (case.prior.location, case.prior.is_affine) == ("nodes", False)
 
 
-def test_derivatives(case):
-    check_prior(case.prior, seed=1)
+def test_everything_agrees_with_automatic_differentiation(case):
+    reference = by_differentiation(case.prior, case.white, case.directions, case.values)
+    for name, fast, expected in zip(Values._fields, case.fast, reference, strict=True):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(fast, expected, rtol=0, atol=1e-12 * scale, err_msg=name)
 
 
 def test_order_one():
@@ -146,6 +197,24 @@ def test_pointwise_std_is_that_of_draws(length, std):
     # negative control: the deviation at the medians is smaller
     medians = prior.given(jnp.zeros(prior.num_hyper)).pointwise_std()
     assert distances(medians).max() > 6.0
+
+
+def test_parameters_are_lognormal(rng_key):
+    prior = make(2, 1.0)
+    whites = jax.random.normal(rng_key, (4000, prior.num_white))
+    draws = jax.jit(jax.vmap(prior.parameters))(whites)
+    assert list(draws) == ["prior_range", "prior_std"]
+    for unknown, values in zip((RANGE, STD), draws.values(), strict=True):
+        right = stats.lognorm(unknown.scale, scale=math.exp(unknown.location))
+        assert stats.kstest(np.asarray(values), right.cdf).pvalue > 1e-3
+        wrong = stats.lognorm(1.15 * unknown.scale, scale=math.exp(unknown.location))
+        assert stats.kstest(np.asarray(values), wrong.cdf).pvalue < 1e-3
+    white = jnp.zeros(prior.num_white)
+    np.testing.assert_allclose(
+        prior.parameters(white.at[0].set(1.0))["prior_range"], 0.7 * 1.6487212707
+    )
+    only = make(2, 1.0, range=0.7)
+    assert list(only.parameters(white[1:])) == ["prior_std"]
 
 
 FAMILIES = {
@@ -213,10 +282,15 @@ def test_a_known_parameter_may_be_an_array_without_axes():
     [
         (r"^prior range: .*found a median of 2[0-9.]+", {"range": lognormal(3, 1)}),
         (r"^prior std: .*found a median of 1[0-9.]+", {"std": lognormal(5.0, 1.0)}),
+        (r"^prior std: .*found -1\.0", {"std": -1.0}),
         (r"^prior std: .*at most 2, found 2\.5; ", {"std": lognormal(0.0, 2.5)}),
+        (r"^prior range: .*positive number, found Normal", {"range": normal(1, 1)}),
         (r"^prior std: .*of a positive number", {"std": half_normal(np.ones(2))}),
         (r"^prior std: .*continuous distribution.*Poisson", {"std": dist.Poisson(1.0)}),
         (r"^prior range and std: .*distribution", {"range": 0.7, "std": 1.0}),
+        (r"^prior smoothness: ", {"smoothness": 0.5}),
+        (r"^prior mean: expected one number or 9", {"mean": np.zeros(5)}),
+        (r"^prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),
     ],
 )
 def test_bad_input_is_named(match, changes):

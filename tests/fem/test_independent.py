@@ -1,5 +1,6 @@
 """Independent priors on piecewise constants: what each white-noise entry moves, and by how much."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -86,7 +87,10 @@ def with_subdomains(mesh, **subdomains):
     ("match", "changes"),
     [
         (r"prior per: .*found 'node'", {"per": "node"}),
+        (r"prior std: .*positive numbers, found 0", {"std": 0.0}),
         (r"prior std: .*found -1", {"std": {"low": 1.0, "high": -1.0}}),
+        (r"prior std: .*finite", {"std": np.nan}),
+        (r"prior mean: .*finite", {"mean": np.inf}),
         (r"prior std: .*a number, or a dict .* found ndarray", {"std": np.ones(3)}),
         (r"prior std: .*high, low, found low", {"std": {"low": 1.0}}),
         (
@@ -109,3 +113,12 @@ def test_subdomains_must_share_out_the_cells(mesh):
     with pytest.raises(InputError, match=rf"plate, cell {high[-1]}: .*found 0"):
         independent_prior(gap, per="subdomain")
     assert independent_prior(gap, per="cell").num_white == mesh.num_cells
+
+
+def test_single_precision_is_refused(mesh):
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(InputError, match="double precision"):
+            independent_prior(mesh)
+    finally:
+        jax.config.update("jax_enable_x64", True)

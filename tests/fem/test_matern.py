@@ -257,8 +257,14 @@ def test_smoothness_that_has_no_integer_order_is_refused(smoothness, dim, choice
     ("match", "changes"),
     [
         (r"prior range: .*positive number.*found 0", {"range": 0.0}),
+        (r"prior std: .*found inf", {"std": math.inf}),
+        (r"prior std: .*found True", {"std": True}),
         (r"prior std: .*found array", {"std": np.ones(1)}),
+        (r"prior range: .*found '1'", {"range": "1"}),
+        (r"prior smoothness: .*found None", {"smoothness": None}),
         (r"prior mean: expected one number or 9.*function", {"mean": lambda place: 1.0}),
+        (r"prior mean: .*finite", {"mean": math.nan}),
+        (r"prior mean: expected one number or 9", {"mean": np.zeros(5)}),
         (r"prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),
     ],
 )
@@ -275,3 +281,12 @@ def test_numbers_may_be_arrays_without_axes(as_given):
     found, expected = (matern_prior(box_mesh(2, 2), **own) for own in (given, settings))
     assert found.nominal == expected.nominal
     np.testing.assert_array_equal(found.transform(jnp.ones(9)), expected.transform(jnp.ones(9)))
+
+
+def test_single_precision_is_refused():
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(InputError, match="double precision"):
+            make(box_mesh(2, 1), 1.0)
+    finally:
+        jax.config.update("jax_enable_x64", True)

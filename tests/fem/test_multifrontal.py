@@ -239,6 +239,41 @@ def test_no_derivatives_through_the_factor(differentiate):
     np.testing.assert_array_equal(apart, 0.0)
 
 
+@jax.jit
+def all_of(structure, values, rhs):
+    factor = linalg.factorise(structure, values)
+    halves = linalg.half_solve(factor, rhs), linalg.half_solve_transpose(factor, rhs)
+    diagonal = linalg.inverse_diagonal(structure, values)
+    return linalg.log_determinant(factor), linalg.solve(factor, rhs), *halves, diagonal
+
+
+@pytest.mark.parametrize("name", ["square", "disconnected"])
+def test_bad_matrices_give_nan(name):
+    rows, cols, values, n, coordinates = problem(name)
+    structure = analyse(rows, cols, n, coordinates)
+    entry = np.flatnonzero(rows == cols)[0]
+    for bad in (-1e3, np.nan, np.inf):
+        values[entry] = bad
+        for found in all_of(structure, values, np.ones(n)):
+            assert np.isnan(found).all()
+
+
+def test_a_misplaced_contribution_changes_the_answer():
+    rows, cols, values, n, coordinates = problem("random")
+    values = np.where(rows == cols, values + 5.0, values)  # the wrong matrix is definite too
+    entry = np.argmax(np.where(rows != cols, np.abs(values), 0.0))
+    wrong = rows.copy()
+    wrong[entry] = np.setdiff1d(np.arange(n), [rows[entry], cols[entry]])[0]
+    right, moved = (
+        solve(factorise(analyse(index, cols, n, coordinates), values), np.ones(n))
+        for index in (rows, wrong)
+    )
+    expected = np.linalg.solve(dense(rows, cols, values, n), np.ones(n))
+    np.testing.assert_allclose(right, expected, rtol=1e-10)
+    assert np.isfinite(moved).all()
+    assert np.abs(moved - expected).max() > 1e-4 * np.abs(expected).max()
+
+
 def test_backward_error_at_a_contrast_of_1e18():
     mesh = MeshTri().refined(4)
     jump = np.where(mesh.p[0, mesh.t].mean(axis=0) < 0.5, 1e-9, 1e9)

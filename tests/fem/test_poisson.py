@@ -1,13 +1,18 @@
-"""The forward map: exact solutions, what sources add up to, and what is refused."""
+"""The forward map: exact solutions, an independent assembly, and derivatives of every kind."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse.linalg
+import skfem
+from skfem.helpers import dot, grad
 from structured import box_mesh, interior_points
+from taylor import assert_taylor_second_order, taylor_slope
 
 from invlift.errors import InputError
 from invlift.fem.equations.assembly import assemble_poisson
@@ -15,6 +20,7 @@ from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.programs.derivatives import derivatives_along
 
 readings = jax.jit(lambda forward, phi: forward(phi))
 linearisation = jax.jit(lambda forward, phi: forward.linearise(phi))
@@ -166,18 +172,6 @@ def test_linear_solutions_are_exact_anywhere(dim):
     assert np.abs(nodal[nearest] - expected).max() > 0.1
 
 
-@pytest.mark.parametrize(("dim", "location"), [(2, "nodes"), (3, "cells")])
-def test_each_of_two_robin_groups_exchanges(dim, location):
-    """With the slope c, c = 2 u(0) and c = 6 - u(1), so that u(0) = 1.2."""
-    mesh, points = box_mesh(dim, 3), interior_points(dim, 5)
-    exchange = {"left": (2.0, 0.0), "right": (1.0, 6.0)}
-    forward = assemble_poisson(
-        mesh, observe(mesh, points), source=0.0, robin=exchange, location=location
-    )
-    found = readings(forward, jnp.zeros(forward.num_coefficients))
-    np.testing.assert_allclose(found, 1.2 + 2.4 * points[:, 0], rtol=1e-11)
-
-
 @pytest.mark.parametrize("way", ["a field alone", "experiments"])
 def test_a_body_at_ambient_values_that_vary_stays_there(way):
     """Exchange of which coefficient and ambient value are fields, with u = 1 + y outside."""
@@ -199,21 +193,110 @@ def test_a_body_at_ambient_values_that_vary_stays_there(way):
     np.testing.assert_allclose(found, 1.0 + points[:, 1], rtol=1e-12)
 
 
-def small_problem(dim, location, num=None):
+# --- equality with a plain assembly -------------------------------------------------------------
+
+
+def reference_readings(mesh, points, phi, *, source, dirichlet, neumann, robin, location):
+    """The same equation assembled and solved by scikit-fem and SuperLU, sharing no code."""
+    kind, element, constant = (
+        (skfem.MeshTri, skfem.ElementTriP1(), skfem.ElementTriP0())
+        if mesh.dim == 2
+        else (skfem.MeshTet, skfem.ElementTetP1(), skfem.ElementTetP0())
+    )
+    grid = kind(np.array(mesh.points.T, order="C"), np.array(mesh.cells.T, order="C"))
+    sides = {"left": (0, 0.0), "right": (0, 1.0), "bottom": (1, 0.0), "top": (1, 1.0)}
+    if mesh.dim == 3:
+        sides |= {"front": (2, 0.0), "back": (2, 1.0)}
+    basis = skfem.Basis(grid, element, intorder=2)
+    of_phi = basis if location == "nodes" else basis.with_element(constant)
+    of_source = basis.with_element(constant) if np.shape(source) == (mesh.num_cells,) else basis
+    source = np.broadcast_to(source, of_source.N)
+
+    @skfem.BilinearForm
+    def stiffness(u, v, w):
+        return np.exp(w.phi) * dot(grad(u), grad(v))
+
+    @skfem.LinearForm
+    def load(v, w):
+        return w.source * v
+
+    matrix = stiffness.assemble(basis, phi=of_phi.interpolate(np.asarray(phi)))
+    rhs = load.assemble(basis, source=of_source.interpolate(source))
+
+    def on_side(side):
+        axis, place = sides[side]
+        facets = grid.facets_satisfying(lambda x: np.isclose(x[axis], place))
+        return skfem.FacetBasis(grid, element, facets=facets)
+
+    for side, flux in neumann.items():
+        rhs += skfem.LinearForm(lambda v, w, g=flux: g * v).assemble(on_side(side))
+    for side, (coefficient, ambient) in robin.items():
+        here = on_side(side)
+        matrix += skfem.BilinearForm(lambda u, v, w, c=coefficient: c * u * v).assemble(here)
+        rhs += skfem.LinearForm(lambda v, w, g=coefficient * ambient: g * v).assemble(here)
+    solution, held = np.zeros(mesh.num_nodes), np.zeros(mesh.num_nodes, dtype=bool)
+    for side, value in dirichlet.items():
+        axis, place = sides[side]
+        on = np.isclose(mesh.points[:, axis], place)
+        held |= on
+        solution[on] = np.broadcast_to(value, mesh.num_nodes)[on]
+    free = np.flatnonzero(~held)
+    matrix = matrix.tocsc()
+    rhs = (rhs - matrix @ solution)[free]
+    solution[free] = scipy.sparse.linalg.spsolve(matrix[free][:, free], rhs)
+    return basis.probes(points.T) @ solution
+
+
+CONDITIONS = {
+    "held": {"dirichlet": {"left": 3.0, "right": -1.0}, "neumann": {}, "robin": {}},
+    "all kinds": {
+        "dirichlet": {"left": "field"},
+        "neumann": {"bottom": 1.5},
+        "robin": {"right": (2.0, 5.0), "top": (0.3, -2.0)},
+    },
+    "robin only": {"dirichlet": {}, "neumann": {"top": -0.7}, "robin": {"left": (1.7, 4.0)}},
+}
+
+
+def small_problem(dim, location, conditions="all kinds", num=None, num_sensors=5):
     """A forward map with a varying source, a random phi and all that made them."""
     mesh = box_mesh(dim, num or {2: 5, 3: 3}[dim])
     rng = np.random.default_rng(11)
-    settings = {
-        "dirichlet": {"left": 1.0 + mesh.points @ np.arange(1.0, dim + 1.0) ** 2},
-        "neumann": {"bottom": 1.5},
-        "robin": {"right": (2.0, 5.0), "top": (0.3, -2.0)},
+    field = 1.0 + mesh.points @ np.arange(1.0, dim + 1.0) ** 2
+    settings = {key: dict(value) for key, value in CONDITIONS[conditions].items()}
+    for side, value in settings["dirichlet"].items():
+        if isinstance(value, str):
+            settings["dirichlet"][side] = field
+    settings |= {
         "source": 5.0 * rng.standard_normal(mesh.num_nodes if dim == 2 else mesh.num_cells),
         "location": location,
     }
-    points = interior_points(dim, 5, seed=12)
+    points = interior_points(dim, num_sensors, seed=12)
     forward = assemble_poisson(mesh, observe(mesh, points), **settings)
     size = mesh.num_nodes if location == "nodes" else mesh.num_cells
     return mesh, points, settings, forward, rng.standard_normal(size)
+
+
+@pytest.mark.parametrize(
+    ("dim", "location", "conditions"),
+    [
+        (2, "nodes", "held"),
+        (2, "nodes", "all kinds"),
+        (2, "nodes", "robin only"),
+        (2, "cells", "all kinds"),
+        (3, "nodes", "all kinds"),
+        (3, "cells", "all kinds"),
+    ],
+)
+def test_equals_a_plain_assembly(dim, location, conditions):
+    num = {2: 5, 3: 2}[dim]
+    mesh, points, settings, forward, phi = small_problem(dim, location, conditions, num, 20)
+    expected = reference_readings(mesh, points, phi, **settings)
+    value = readings(forward, phi)
+    np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
+    # negative control: one coefficient of phi, changed a little, is seen
+    changed = readings(forward, phi + 1e-3 * (np.arange(len(phi)) == len(phi) // 2))
+    assert np.abs(changed - expected).max() > 1e-7 * np.abs(expected).max()
 
 
 def test_sources_per_subdomain_at_nodes_and_in_cells():
@@ -257,34 +340,191 @@ def test_linearisation_brings_the_solution_along():
     assert jacobian.shape == (len(value), len(phi))
 
 
+# --- derivatives --------------------------------------------------------------------------------
+
 MAPS = [(2, "nodes"), (3, "cells")]
+
+
+class Derivatives(NamedTuple):
+    """What automatic differentiation says; one program, as compilation takes most of the time."""
+
+    forwards: np.ndarray  # J v
+    backwards: np.ndarray  # J^T w
+    change: np.ndarray  # derivative of the Jacobian along v
+    gradient: np.ndarray  # its transpose, applied to a (d, N) array
+    pulled_back: np.ndarray  # the same by hand
+    pushed_forward: np.ndarray  # readings along many directions at once
+    curvature: np.ndarray  # second derivative of the readings along v
+    slope: np.ndarray  # their derivative along v, without the Jacobian
+    matrix_free: np.ndarray  # the second one, likewise
+    along_curve: list  # second, third and, in the plane, fourth derivative along a curve
+    matrix_free_along_curve: list
+    expected_along_curve: list
+    columnwise: np.ndarray
+    rowwise: np.ndarray
+
+
+def curves(direction, directions):
+    """The first derivative of a curve of log-conductivities, the first two, and three."""
+    path = (direction, directions[:, 0], directions[:, 1])
+    return [path[:size] for size in (1, 2, 3)]
+
+
+def along_curve(forward, expansion, path):
+    """Derivatives of orders 2 to 4 along a curve, each with what the last one has left."""
+    found, lower = [], ()
+    for size in range(1, len(path) + 1):
+        value, lower = forward.higher_derivative(expansion, path[:size], lower)
+        found.append(value)
+    return found
+
+
+@partial(jax.jit, static_argnums=0)
+def differentiate(num_orders, forward, phi, direction, weights, directions, symmetric):
+    value_fn = lambda p: forward(p)  # noqa: E731
+    jacobian_fn = lambda p: forward.value_and_jacobian(p)[1]  # noqa: E731
+    _, expansion = forward.linearise(phi)
+    products, pushed = forward.push_forward(expansion, directions)
+    paths = curves(direction, directions)[:num_orders]
+    return Derivatives(
+        jax.jvp(value_fn, (phi,), (direction,))[1],
+        jax.vjp(value_fn, phi)[1](weights)[0],
+        jax.jvp(jacobian_fn, (phi,), (direction,))[1],
+        jax.vjp(jacobian_fn, phi)[1](symmetric @ directions.T)[0],
+        forward.pull_back(expansion, pushed, lambda columns: columns @ symmetric),
+        products,
+        forward.higher_derivative(expansion, (direction,))[0],
+        forward.derivative(forward.expand(phi)[1], direction),
+        forward.higher_derivative(forward.expand(phi)[1], (direction,))[0],
+        along_curve(forward, expansion, paths[-1]),
+        along_curve(forward, forward.expand(phi)[1], paths[-1]),
+        [derivatives_along(value_fn, (phi, *path, jnp.zeros_like(phi)))[-1] for path in paths],
+        jax.jacfwd(value_fn)(phi),
+        jax.jacrev(value_fn)(phi),
+    )
+
+
+class Case(NamedTuple):
+    forward: object
+    phi: jax.Array
+    value: np.ndarray
+    jacobian: np.ndarray
+    direction: np.ndarray
+    weights: np.ndarray
+    directions: np.ndarray
+    symmetric: np.ndarray
+    derivatives: Derivatives
 
 
 @pytest.fixture(scope="module", params=MAPS, ids=lambda p: "-".join(map(str, p)))
 def case(request):
     dim, location = request.param
     *_, forward, phi = small_problem(dim, location, num={2: 3, 3: 2}[dim])
-    return forward, phi
+    value, jacobian = map(np.asarray, readings_and_jacobian(forward, phi))
+    rng = np.random.default_rng(14)
+    shapes = (phi.shape, value.shape, jacobian.T.shape, 2 * value.shape)
+    probes = [rng.standard_normal(shape) for shape in shapes]
+    probes[-1] = probes[-1] + probes[-1].T
+    # The highest order, dear to differentiate for, in the plane alone.
+    derivatives = differentiate({2: 3, 3: 2}[dim], forward, phi, *probes)
+    return Case(forward, phi, value, jacobian, *probes, jax.tree.map(np.asarray, derivatives))
+
+
+def test_jacobian_is_that_of_automatic_differentiation(case):
+    np.testing.assert_allclose(case.value, readings(case.forward, case.phi), rtol=1e-12)
+    assert case.jacobian.shape == (len(case.value), len(case.phi))
+    tolerance = 1e-12 * np.abs(case.jacobian).max()
+    for expected in (case.derivatives.columnwise, case.derivatives.rowwise):
+        np.testing.assert_allclose(case.jacobian, expected, rtol=0, atol=tolerance)
+
+
+def test_jacobian_is_that_of_central_differences(case):
+    """No part of the derivative rests on JAX's transformations alone."""
+    forward, phi = case.forward, case.phi
+    for index in np.random.default_rng(13).choice(len(phi), 5, replace=False):
+        step = 1e-5 * (np.arange(len(phi)) == index)
+        difference = (readings(forward, phi + step) - readings(forward, phi - step)) / 2e-5
+        np.testing.assert_allclose(
+            difference, case.jacobian[:, index], rtol=0, atol=1e-7 * np.abs(case.jacobian).max()
+        )
+
+
+def test_products_are_those_of_the_jacobian_and_of_its_derivative(case):
+    found = case.derivatives
+    second = found.change @ case.direction
+    for each, expected, tolerance in (
+        (found.curvature, second, 1e-11),
+        (found.matrix_free, second, 1e-11),
+        (found.slope, case.jacobian @ case.direction, 1e-12),
+        (found.pushed_forward, case.jacobian @ case.directions, 1e-12),
+        (found.pulled_back, found.gradient, 1e-11),
+    ):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(each, expected, rtol=0, atol=tolerance * scale)
+
+
+def test_higher_derivatives_along_a_curve_are_those_of_automatic_differentiation(case):
+    found = case.derivatives
+    for order, expected in enumerate(found.expected_along_curve, 2):
+        tolerance = 1e-11 * np.abs(expected).max()
+        for each in (found.along_curve, found.matrix_free_along_curve):
+            np.testing.assert_allclose(each[order - 2], expected, rtol=0, atol=tolerance)
+    # Negative control: each order has a value of its own.
+    assert np.abs(found.expected_along_curve[-2] - found.expected_along_curve[-1]).max() > tolerance
+
+
+def test_taylor_remainders_of_value_and_jacobian(case):
+    claims = [
+        (lambda p: readings(case.forward, p), case.jacobian @ case.direction),
+        (lambda p: readings_and_jacobian(case.forward, p)[1], case.derivatives.change),
+    ]
+    for fn, derivative in claims:
+        assert_taylor_second_order(fn, derivative, case.phi, case.direction)
+        # negative control: a derivative 5 % too large
+        assert taylor_slope(fn, 1.05 * derivative, case.phi, case.direction) < 1.5
+
+
+def test_adjoint_dot_products(case):
+    """<J v, w> = <v, J^T w>, for the readings and for the Jacobian's own derivative."""
+    many_weights = case.symmetric @ case.directions.T
+    pairs = [
+        (case.derivatives.forwards, case.weights, case.derivatives.backwards),
+        (case.derivatives.change, many_weights, case.derivatives.gradient),
+    ]
+    for forwards, weights, backwards in pairs:
+        left, right = np.sum(forwards * weights), case.direction @ backwards
+        size = np.sum(np.abs(forwards * weights))
+        assert abs(left - right) < 1e-12 * size
+        assert size > 0
+    tolerance = 1e-11 * np.abs(case.jacobian).max()
+    expected = case.weights @ case.jacobian
+    np.testing.assert_allclose(case.derivatives.backwards, expected, rtol=0, atol=tolerance)
+    # negative control: the transpose of a map slightly different from this one
+    wrong = np.asarray(readings_and_jacobian(case.forward, case.phi + 1e-6)[1])
+    left, right = case.weights @ (wrong @ case.direction), case.direction @ pairs[0][2]
+    assert abs(left - right) > 1e-10 * np.sum(np.abs(pairs[0][0] * case.weights))
 
 
 def test_vmap_gives_the_same_as_a_loop(case):
-    forward, phi = case
-    many = np.stack([phi, 0.5 * phi, -phi])
+    many = np.stack([case.phi, 0.5 * case.phi, -case.phi])
     mapped = jax.jit(jax.vmap(readings_and_jacobian, in_axes=(None, 0)))
-    values, jacobians = map(np.asarray, mapped(forward, many))
+    values, jacobians = map(np.asarray, mapped(case.forward, many))
     for k in range(3):
-        value, jacobian = readings_and_jacobian(forward, many[k])
+        value, jacobian = readings_and_jacobian(case.forward, many[k])
         np.testing.assert_allclose(values[k], value, rtol=1e-11)
         tolerance = 1e-12 * np.abs(jacobian).max()
         np.testing.assert_allclose(jacobians[k], jacobian, rtol=0, atol=tolerance)
     assert np.abs(values[0] - values[1]).max() > 1e-3
 
 
+# --- trouble ------------------------------------------------------------------------------------
+
+
 def test_overflow_gives_nan_and_no_exception(case):
-    forward, phi = case[0], np.array(case[1])
+    phi = case.phi.copy()
     for value in (2000.0, np.nan, np.inf, 8.0):  # the last for a negative control
         phi[len(phi) // 2] = value
-        for found in readings_and_jacobian(forward, phi):
+        for found in readings_and_jacobian(case.forward, phi):
             assert (np.isfinite(found) if value == 8.0 else np.isnan(found)).all()
 
 
@@ -313,11 +553,18 @@ def refused(match, mesh=None, **changes):
     [
         (r"^boundary conditions: .*a Dirichlet or Robin condition, found none", {"dirichlet": {}}),
         (r"'left'.*'top'.*found 'botom'; did you mean 'bottom'", {"dirichlet": {"botom": 0.0}}),
+        (r"boundary group.*found 'low'; 'low' is a subdomain", {"neumann": {"low": 1.0}}),
         (r"'boundary' and 'left' overlapping", {"dirichlet": {"boundary": 0.0, "left": 1.0}}),
+        (r"^source, low: expected a finite number", {"source": {"low": np.inf}}),
         (r"subdomain.*'high', 'low'.*found 'middle'", {"source": {"middle": 1.0}}),
         (r"^source, entry 2: .*found inf", {"source": np.array([1.0, 0, np.inf] + 13 * [0.0])}),
+        (r"^source: expected 16 values.* 18 in cells.*\(5,\)", {"source": np.ones(5)}),
+        (r"^source: expected a finite number", {"source": "heat"}),
         (r"^dirichlet, left: expected 16 finite", {"dirichlet": {"left": np.ones(4)}}),
+        (r"^dirichlet, left: .*NaN", {"dirichlet": {"left": np.full(16, np.nan)}}),
+        (r"^neumann, right: .*found nan", {"neumann": {"right": np.nan}}),
         (r"^robin, top, coefficient: .*positive.*found 0", {"robin": {"top": (0.0, 1.0)}}),
+        (r"^robin, top, ambient: .*found inf", {"robin": {"top": (1.0, np.inf)}}),
         (r"^argument location: .*found 'edges'", {"location": "edges"}),
     ],
 )
@@ -355,6 +602,14 @@ def test_every_part_must_be_held():
 def test_a_mesh_held_everywhere_is_refused():
     mesh = box_mesh(2, 1)
     refused(r"^dirichlet: .*none left free", mesh=mesh, dirichlet={"boundary": 0.0})
+
+
+def test_single_precision_is_refused():
+    jax.config.update("jax_enable_x64", False)
+    try:
+        refused(r"double precision.*enable_x64")
+    finally:
+        jax.config.update("jax_enable_x64", True)
 
 
 def test_sources_of_overlapping_subdomains_add_up():

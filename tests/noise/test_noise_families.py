@@ -25,7 +25,7 @@ from invlift.noise import (
 from invlift.noise.scales import as_scale
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.programs.compilation import Program
-from invlift.programs.derivatives import derivatives_along
+from invlift.programs.derivatives import derivatives_along, second_directional
 from invlift.unknowns.distributions import exponential, half_cauchy, half_normal, lognormal, normal
 
 
@@ -233,6 +233,31 @@ def test_derivatives_to_the_third_against_differences(noise):
                 assert np.all(np.abs(difference - derivative) <= 2e-6 * size + 1e-9)
 
 
+@pytest.mark.parametrize("name", ["gaussian, relative", "laplace"])
+def test_reverse_mode_agrees_with_forward_mode(name):
+    """Second derivatives along a direction, by either mode twice."""
+    noise = SOME[name]
+    split = noise.num_parameters
+    weights = np.array([0.3, -1.1, 0.7])
+
+    def values(position):
+        zeta, eta = position[:split], position[split:]
+        readings = noise.observe(PREDICTED, zeta, eta) + noise.predicted(PREDICTED, zeta, eta)
+        readings += noise.invert(PREDICTED, zeta, PREDICTED * jnp.exp(0.1 * eta))
+        logs = noise.log_reference(zeta, eta) + noise.log_slope(PREDICTED, zeta, eta)
+        return weights @ readings + 0.7 * logs
+
+    position = np.append(zetas_of(noise)[1], [0.4, -1.0, 2.2])
+    direction = np.sin(np.arange(len(position)) + 1.0)
+
+    def both(position):
+        slope = jax.grad(lambda position: jax.grad(values)(position) @ direction)
+        return slope(position) @ direction, second_directional(values, (position,), (direction,))
+
+    reverse, forward = compiled(both)(position)
+    np.testing.assert_allclose(reverse, forward, rtol=1e-9, atol=1e-9)
+
+
 EXTREMES = np.array([-30.0, -20.0, -5.0, -1e-9, 0.0, 1e-9, 5.0, 20.0, 30.0])
 
 
@@ -391,8 +416,10 @@ def test_relative_noise_refuses_readings_of_zero():
         (lambda: student_t_noise(0.1, 0.5), "noise degrees_of_freedom", "0.5"),
         (lambda: student_t_noise(0.1, unknown_scale(lognormal(1.0, 1.0), [0, 1])),
          "noise degrees_of_freedom", "groups"),
+        (lambda: student_t_noise(-0.1, 3.0), "noise sigma", "-0.1"),
         (lambda: potential_noise(0.1, lambda x: jnp.sum(x**2)), "noise potential", "()"),
         (lambda: potential_noise(0.1, lambda x: -(x**2)), "noise potential", "does not fall off"),
+        (lambda: potential_noise(0.1, jnp.abs(0.0)), "noise potential", "not callable"),
         (lambda: potential_noise(0.1, lambda x: -jnp.log(x)), "noise potential", "nan at -10"),
     ],
 )  # fmt: skip

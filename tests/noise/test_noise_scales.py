@@ -17,7 +17,7 @@ from invlift.noise import gaussian_noise, known_noise, student_t_noise, unknown_
 from invlift.noise.scales import UnknownScale
 from invlift.problems.inverse_problem import jax_problem
 from invlift.programs.compilation import Program
-from invlift.unknowns.distributions import exponential, half_cauchy, half_normal, lognormal
+from invlift.unknowns.distributions import exponential, half_cauchy, half_normal, lognormal, normal
 
 PRIORS = {
     "lognormal": (lognormal, (-1.0, 0.7), scipy.stats.lognorm(s=0.7, scale=np.exp(-1.0))),
@@ -231,10 +231,16 @@ def test_near_leaves_alone_what_is_not_an_unknown_scale():
 @pytest.mark.parametrize(
     ("build", "where"),
     [
+        (lambda: gaussian_noise(0.0), "noise sigma"),
         (lambda: known_noise(np.array([0.1, np.nan, 0.2])), "noise sigma, index 1"),
+        (lambda: gaussian_noise("loud"), "noise sigma"),
+        (lambda: gaussian_noise(np.ones((2, 2))), "noise sigma"),
         (lambda: unknown_scale(half_normal(np.ones(2))), "noise scale"),
+        (lambda: unknown_scale(normal(1.0, 1.0)), "noise scale"),
         (lambda: unknown_scale(lognormal(0.0, 1.0), [1, 2, 1]), "noise groups"),
+        (lambda: unknown_scale(lognormal(0.0, 1.0), [0.0, 1.0]), "noise groups"),
         (lambda: unknown_scale(lognormal(0.0, 1.0), np.zeros((2, 2), int)), "noise groups"),
+        (lambda: gaussian_noise(lognormal(0.0, 1.0)).near(0.0), "noise sigma"),
         (lambda: gaussian_noise(lognormal(0.0, 1.0)).near(np.ones(3)), "noise sigma"),
         (lambda: gaussian_noise(unknown_scale(half_normal(1.0), [0, 1])).check(np.ones(3)),
          "noise groups"),

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from normal_noise import NormalNoise
 from scipy.stats import norm
-from structured import box_mesh
 
 import invlift.chains
 from invlift.moments import Moments
@@ -28,14 +27,29 @@ class Mesh(NamedTuple):
 
 def square(num=5):
     """Triangles of the unit square with num x num nodes."""
-    mesh = box_mesh(2, num - 1)
-    return mesh.points, mesh.cells
+    x = np.linspace(0, 1, num)
+    points = np.array([(a, b) for b in x for a in x])
+    corner = np.array([i + num * j for j in range(num - 1) for i in range(num - 1)])
+    lower = np.stack([corner, corner + 1, corner + num], axis=1)
+    upper = np.stack([corner + 1, corner + num + 1, corner + num], axis=1)
+    return points, np.concatenate([lower, upper])
 
 
 def box(num=4, height=0.5):
-    """Tetrahedra of a unit square box of the given height."""
-    mesh = box_mesh(3, num - 1)
-    return mesh.points * [1.0, 1.0, height], mesh.cells
+    """Tetrahedra (six to a cube) of a unit square box of the given height."""
+    x = np.linspace(0, 1, num)
+    points = np.array([(a, b, height * c) for c in x for b in x for a in x])
+    step = np.array([1, num, num * num])
+    cells = []
+    for k in range(num - 1):
+        for j in range(num - 1):
+            for i in range(num - 1):
+                origin = np.dot((i, j, k), step)
+                for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (2, 1, 0), (1, 0, 2)):
+                    path = origin + np.concatenate([[0], np.cumsum(step[list(order)])])
+                    cells.append(path if order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)) else
+                                 path[[0, 2, 1, 3]])  # fmt: skip
+    return points, np.array(cells)
 
 
 def make_chains(size, num_nodes, *, num_chains=4, num_draws=400, num_sensors=6, seed=0):

@@ -259,8 +259,10 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
     ("changes", "message"),
     [
         ({"chains": []}, "at least one chain with draws"),
+        ({"chains": [Chain({})]}, "at least one chain with draws"),
         ({"chains": [Chain({"a": np.ones(3)}), Chain({"b": np.ones(3)})]}, "same quantities"),
         ({"chains": [Chain({"a": np.ones(3), "b": np.ones(4)})]}, "equally many"),
+        ({"chains": [Chain({"log_conductivity": np.ones((0, 25))})]}, "at least one draw"),
         ({"quantities": [Quantity("sigma", {"node": None})]}, "sigma: expected axes node, found"),
         ({"chains": make_chains(24, 25)}, "a value for each node"),
         ({"sensors": Readings(np.zeros(5))}, "draws of predicted: expected a value"),

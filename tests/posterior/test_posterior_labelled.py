@@ -229,6 +229,23 @@ def test_summary_has_fixed_columns_and_right_values():
     )
 
 
+def test_mcse_is_the_scatter_of_means_over_replications():
+    # sd / sqrt(ESS) of one run must match the sd of the mean over many runs, and the naive
+    # sd / sqrt(draws), which ignores autocorrelation, must not
+    rng = np.random.default_rng(9)
+    means, errors = [], []
+    for _ in range(60):
+        values = rng.normal(size=(2, 400, 1))
+        for t in range(1, 400):
+            values[:, t] = 0.8 * values[:, t - 1] + 0.6 * values[:, t]
+        table = Posterior([Chain({"parameters": chain}) for chain in values]).summary()
+        means.append(table["mean"].iloc[0])
+        errors.append(table["mcse_mean"].iloc[0])
+    scatter = np.std(means, ddof=1)
+    assert np.mean(errors) == pytest.approx(scatter, rel=0.3)
+    assert 1 / np.sqrt(800) < 0.5 * scatter
+
+
 def test_summary_of_parameters_by_name():
     chains = [Chain({"parameters": np.random.default_rng(i).normal(size=(50, 2))}) for i in (1, 2)]
     assert list(Posterior(chains).summary().index) == ["parameters[0]", "parameters[1]"]

@@ -544,10 +544,16 @@ def test_lists_stand_for_arrays_and_a_data_frame_for_a_dict():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"times": [0.5, 0.5, 1.0]}, "times: expected finite numbers that increase, found 0.5 at"),
+        ({"forecast": [2.0]}, "forecast: expected times that increase, after .*, 2, found 2 at"),
         ({"noise": None, "start": None}, "start: expected a time before the first of the readings"),
         ({"steps_per_interval": 0}, "steps_per_interval: expected an integer from 1 to"),
+        ({"scheme": "heun"}, "scheme: expected one of euler-maruyama"),
+        ({"readings": {"depth": [1.0, 2.0, 3.0]}}, "initial: .* found none for depth among level"),
         ({"observe": lambda state, rate: {"level": jnp.ones(2)}}, "observe: expected a dict with"),
+        ({"observe": lambda state, rate: {"level": 1.0}}, "state level: .* found level"),
         ({"drift": lambda t, state, rate: {"flow": 1.0}}, "drift: expected .*level.* found .*flow"),
+        ({"drift": lambda t, state, rate: {"level": np.nan}}, "drift at the start, 0, at the"),
         (
             {
                 "initial": lambda rate: {"level": 1.0, "other": 2.0},

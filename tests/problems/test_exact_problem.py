@@ -91,6 +91,7 @@ def test_a_density_of_another_structure_differs():
     [
         ((autoregressive, UNKNOWNS, None, OBSERVED), {"structure": Diagonal()},
          "4 of 5.*reading 1"),
+        ((elementwise, UNKNOWNS, None, OBSERVED), {"structure": "diagonal"}, "Diagonal.. say"),
         ((elementwise, UNKNOWNS, None, OBSERVED), {"structure": BlockDiagonal(2, 3)},
          "structure of 5 readings"),
         ((elementwise, UNKNOWNS, None, OBSERVED), {"structure": BlockDiagonal(3, 4)},
@@ -120,6 +121,32 @@ def test_what_is_kept_of_a_draw():
     shapes = {name: value.shape for name, value in kept.items()}
     assert shapes == {"level": (), "slope": (), "noise": (SIZE,), "predicted": (SIZE,)}
     assert not moments
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
+def test_linear_generator_has_its_posterior():
+    """Readings 2 v + n: from starts that are given, and roughly; each chain moves them."""
+    readings, noise = np.array([1.2, 0.3, 2.0]), normal(np.zeros(3), 0.5)
+    made = inverse_problem(
+        lambda v, n: 2.0 * v + n,
+        {"v": normal(0.0, 1.0), "n": noise},
+        None,
+        readings,
+        structure=Diagonal(),
+    )
+    starts = np.random.default_rng(1).standard_normal((4, 4))
+    run = sample(made, chains=4, warmup=100, draws=1000, seed=1, starts=starts)
+    precision = 1.0 + 3 * (2.0 / 0.5) ** 2
+    mean = 2.0 / 0.5**2 * readings.sum() / precision
+    draws = stacked(run, "v")
+    np.testing.assert_allclose(
+        stacked(run, "predicted"), np.broadcast_to(readings, (4, 1000, 3)), atol=1e-9
+    )
+    assert_mean_within(draws, np.array(mean))
+    assert_mean_within((draws - mean) ** 2, np.array(1.0 / precision))
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(draws, np.array(1.05 * mean))
 
 
 @pytest.mark.slow

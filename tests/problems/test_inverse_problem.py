@@ -121,10 +121,15 @@ without_forward_mode.defvjp(lambda theta: (jnp.append(theta, 1.0), None), lambda
     ("arguments", "where", "found"),
     [
         ({"observed": ["1", "2", "3"]}, "argument observed", "'1'"),
+        ({"observed": [1.0, 2.0, 3.0j]}, "argument observed", "3.j"),
         ({"observed": [1.0, np.nan, 3.0]}, "argument observed", "nan at index 1"),
+        ({"observed": [[1.0, 2.0, 3.0]]}, "argument observed", "(1, 3)"),
+        ({"observed": np.zeros(0)}, "argument observed", "(0,)"),
         ({"observed": [1.0, 2.0]}, "forward map", "(3,)"),
         ({"noise": known_noise(np.array([0.1, 0.2]))}, "noise sigma", "2"),
+        ({"noise": [0.1, 0.2, 0.3j]}, "noise", "0.3j"),
         ({"num_parameters": 0}, "argument num_parameters", "0"),
+        ({"num_parameters": True}, "argument num_parameters", "True"),
         ({"fn": lambda theta: jnp.log(0.0 * theta[:1] + jnp.zeros(3))}, "forward map at", "-inf"),
         ({"fn": lambda theta: jnp.float32(theta[0]) * jnp.ones(3, "float32")}, "forward",
          "float32"),
@@ -160,3 +165,9 @@ def test_a_number_a_distribution_and_those_of_names_are_normal_noise():
     np.testing.assert_array_equal(of_all.noise.scale.known, [0.1, 0.3, 0.2])
     priors = {"a": half_normal(0.1), "b": half_normal(2.0)}
     assert inverse_problem(model, unknowns, priors, observed).noise.scale.names == ("a", "b")
+
+
+def test_single_precision_is_refused():
+    with jax.enable_x64(False), pytest.raises(InputError, match="double precision") as caught:
+        problem_of()
+    assert "\n" not in str(caught.value)

@@ -25,7 +25,15 @@ class Lifted:
 
         @jax.jit
         def dense(position):
-            return system.constraint(position), jax.jacfwd(system.constraint)(position)
+            """Constraint, its Jacobian and the gradient of the log density, by differentiation."""
+            jacobian = jax.jacfwd(system.constraint)
+
+            def logdensity(position):
+                gram = jacobian(position) @ jacobian(position).T
+                return -0.5 * jnp.linalg.slogdet(gram)[1]
+
+            found = system.constraint(position), jacobian(position), jax.grad(logdensity)(position)
+            return (*found, logdensity(position))
 
         self.dense = dense
         self.jacobian = np.asarray(dense(self.position)[1])
@@ -41,6 +49,36 @@ def lifted(request):
     return Lifted(request.param)
 
 
+def test_point_equals_automatic_differentiation(lifted):
+    point = lifted.point(lifted.position)
+    constraint, jacobian, grad, logdensity = lifted.dense(lifted.position)
+    np.testing.assert_array_equal(lifted.position[: lifted.theta.size], lifted.theta)
+    assert lifted.position.shape == (lifted.system.dimension,)
+    np.testing.assert_allclose(constraint, 0.0, atol=1e-14)
+    np.testing.assert_allclose(point.logdensity, logdensity, rtol=1e-12)
+    np.testing.assert_allclose(point.logdensity_grad, grad, rtol=1e-9, atol=1e-11)
+    # Off the manifold the constraint is that of the point as well.
+    position = lifted.position + 0.1 * lifted.direction
+    value = lifted.dense(position)[0]
+    assert np.max(np.abs(value)) > 1e-3
+    np.testing.assert_allclose(lifted.point(position).constraint, value, rtol=1e-13, atol=1e-14)
+
+    @jax.jit
+    def products(point, vector, multiplier):
+        system = lifted.system
+        return (
+            system.apply_jacobian(point, vector),
+            system.apply_jacobian_transpose(point, multiplier),
+            system.solve_gram(point, multiplier),
+        )
+
+    pushed, pulled, solved = products(point, lifted.direction, lifted.multiplier)
+    np.testing.assert_allclose(pushed, jacobian @ lifted.direction, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(pulled, lifted.multiplier @ jacobian, rtol=1e-11, atol=1e-13)
+    gram = np.asarray(jacobian) @ np.asarray(jacobian).T
+    np.testing.assert_allclose(solved, np.linalg.solve(gram, lifted.multiplier), rtol=1e-10)
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_step_in_the_normal_space_equals_the_dense_one(lifted, order, monkeypatch):
     """By two more values with Newton's matrix, or by the second derivative."""
@@ -54,7 +92,7 @@ def test_step_in_the_normal_space_equals_the_dense_one(lifted, order, monkeypatc
         return correct(system, point(lifted.position), space, multiplier)[0]
 
     step = step_from(lifted.multiplier)
-    there, jacobian = lifted.dense(moved)
+    there, jacobian, *_ = lifted.dense(moved)
     matrix = jacobian @ lifted.jacobian.T
     expected = np.linalg.solve(matrix, there)
     if order == 1:

@@ -177,6 +177,8 @@ def test_a_redundant_constraint_is_named():
 PLACE = {"place": (3,)}
 REFUSED = {
     "no unknowns": ((height, flat, {}), "unknowns: expected at least one"),
+    "name": ((height, flat, {"data": (3,)}), "unknown data: expected another name"),
+    "shape": ((height, flat, {"place": 3}), "unknown place: expected a shape"),
     "no constraint": ((None, flat, PLACE), "constraint: expected from 1 to 2 constraints, found 0"),
     "arguments": ((height, lambda q: 0.0, PLACE), "logdensity: .*unexpected keyword"),
     "vector": ((height, lambda place: place, PLACE), r"logdensity: .*array of shape \(\), found"),

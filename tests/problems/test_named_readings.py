@@ -134,6 +134,7 @@ def test_readings_without_a_path_have_units():
     ("units", "message"),
     [
         ({"flow": "m"}, "units: expected names among .*hare.*, found 'flow'; rename it"),
+        ({"hare": 1000}, "units, hare: expected text, found 1000"),
         ({"rate": "1/d"}, "units, rate: expected the unknown's, 1/year, found 1/d; give it once"),
         ("m", "units: expected a dict of units by name, found 'm'"),
     ],
@@ -156,8 +157,10 @@ def test_dates_become_text():
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
+        ({}, {}, "argument observed: expected at least one array"),
         ({"hare": [2.0, np.nan, 1.0]}, {},
          "argument observed, hare: .*missing, found nan at .* 1; "),
+        ({"hare": "many"}, {}, "argument observed, hare: expected an array of numbers"),
         ({"hare": HARE}, {}, "forward map: .*readings hare, found one of total, lynx, hare; "),
         (observed() | {"hare": HARE[:2]}, {}, r"forward map, hare: expected shape \(2,\).*\(3,\)"),
         (HARE, {}, "forward map: .* found dict; .*name the observed"),

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from monte_carlo import assert_mean_within, stacked
+from numpyro.distributions import Uniform
+from scipy.stats import norm
 
 import invlift
 from invlift.app.runs.sampling import sample
@@ -172,6 +174,15 @@ def test_noise_may_be_a_number_for_each_name_and_readings_a_data_frame():
     assert again.observed.tolist() == made.observed.tolist()
 
 
+def test_noise_scales_may_have_a_distribution_for_each_name():
+    given = {"glass": half_normal(0.5), "body": lognormal(2.0, 0.3)}
+    scale = problem(given).noise.scale
+    assert scale.names == ("body", "glass")
+    expected = np.exp(2.0), 0.5 * norm.ppf(0.75)
+    found = jax.jit(lambda zeta: scale.transform(zeta))(np.zeros(2))
+    np.testing.assert_allclose(found, np.repeat(expected, [4, 3]), rtol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("programs_of_short_chains")
 def test_noise_may_be_known_of_one_name_and_unknown_of_another():
@@ -207,21 +218,30 @@ def test_one_reading_at_the_start_needs_no_step():
     ("changes", "message"),
     [
         ({"times": TIMES[::-1]}, "times: .* found 4 at index 1, after 6"),
+        ({"readings": {}}, "readings: expected a dict of arrays by name, found none"),
+        ({"readings": {"body": [1, 2, np.inf, 4, 5]}}, "readings body: .* inf at index 2"),
         ({"readings": {"water": BODY}}, "initial: .* what is read: water, found body, glass"),
         ({"observe": lambda state, **_: state["body"]}, "observe: .* found no names"),
         ({"derived": lambda rate, warm: rate}, "derived: expected a dict .* found a ArrayImpl"),
         ({"derived": lambda rate, warm: {"k": rate, "warm": 1.0}}, "derived: .* found warm; "),
         ({"initial": lambda rate, warm: {"body": warm}}, "slope: expected a derivative for each"),
         ({"noise": {"body": normal(0.1, 0.1), "glass": 1.0}}, "noise body: .* not negative, found"),
+        ({"noise": "loud"}, "noise: expected a positive number, a distribution .* found 'loud'"),
         ({"noise": {"body": 0.5}}, "noise: .* each of body, glass, found body; give the standard"),
         ({"noise": {"body": [1, 2], "glass": 1}}, r"noise body: .* number, .* found \[1, 2\]"),
+        ({"method": "euler"}, "method: expected one of rk4"),
+        ({"times": TIMES[None]}, r"times: expected one or more in a row, found shape \(1, 5\)"),
+        ({"readings": {"body": [1, [2, 3], 4, 5, 6]}}, "readings body: expected numbers"),
         ({"start": 1.5},
          "start: expected a time not after the first of the readings, 0, found 1.5"),
+        ({"forecast": [5.0]}, "forecast: expected times that increase, after .*, 6, found 5 at"),
         ({"times": TIMES.astype("datetime64[D]")}, "times: expected numbers, found dates; count"),
         ({"initial": lambda **_: {"body": "warm", "glass": 20.0}},
          "initial state at the prior's medians: expected a finite body, found 'warm'"),
         ({"slope": lambda time, state, **_: jax.tree.map(lambda x: -x if x > 0 else x, state)},
          "forward map: .* take jax.numpy in place of numpy, and jnp.where or jax.lax.cond"),
+        ({"max_step": "short"}, "max_step: expected a positive number, found 'short'"),
+        ({"unknowns": UNKNOWNS | {"rate": Uniform(2.0, 1.0)}}, "unknown rate: .* from 2 to 1"),
         ({"slope": lambda time, state, rate: state},
          "slope: expected a JAX function of time, state, rate, warm, .* argument 'warm'"),
         ({"slope": lambda time, state, **_: jax.tree.map(lambda x: jnp.log(x - 99), state)},

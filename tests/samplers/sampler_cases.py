@@ -23,6 +23,10 @@ def on_sphere(position):
     return position @ position - jnp.ones(1)
 
 
+def on_ellipsoid(position):
+    return jnp.sum((position / jnp.asarray(SEMI_AXES)) ** 2) - jnp.ones(1)
+
+
 def on_ellipse(position):
     return jnp.sum((position / jnp.asarray(SEMI_AXES[:2])) ** 2) - jnp.ones(1)
 

@@ -10,7 +10,7 @@ from monte_carlo import assert_mean_within, stacked
 from sampler_cases import TORUS_RADII, on_torus, skewed
 
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.noise import gaussian_noise
+from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import jax_problem
 from invlift.problems.manifolds.manifold_problem import manifold_problem
 from invlift.programs.compilation import Program
@@ -161,6 +161,29 @@ def test_energy_error_of_another_density_does_not_shrink(target_and_start):
         for end in ends
     )
     assert fine > 0.5 * coarse
+
+
+def test_linear_model_with_known_noise_is_followed_exactly_by_rotations_alone():
+    matrix, observed = np.array([[1.0, 0.4, -0.3], [0.2, -0.8, 0.5]]), np.array([0.5, -0.3])
+    problem = jax_problem(
+        lambda theta, matrix: matrix @ theta, 3, known_noise(0.2), observed, arguments=(matrix,)
+    )
+    target = LiftedPosterior(problem)
+    rng = np.random.default_rng(2)
+    theta = rng.normal(size=3)
+    position = np.append(theta, (observed - matrix @ theta) / 0.2)
+    start = start_state(target, position, rng.normal(size=5))
+    for retraction in ("chebyshev", "newton"):
+        kernel = ConstrainedHMC(retraction=retraction)
+        end = walk(kernel, target, start, 1.3, 3)
+        assert end.num_failures == 0
+        assert abs(energy(end) - energy(start)) < 1e-11
+        # A whole period leads back.
+        end = walk(kernel, target, start, 2 * np.pi / 5, 5)
+        assert distance(end.position, start.position) < 1e-11
+    # Negative control: straight lines are not exact.
+    end = walk(ConstrainedHMC(splitting="stormer-verlet"), target, start, 1.3, 3)
+    assert abs(energy(end) - energy(start)) > 1e-2
 
 
 # Draws on the torus -------------------------------------------------------------------------------

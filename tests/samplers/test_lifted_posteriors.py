@@ -1,13 +1,16 @@
-"""Constrained HMC on lifted posteriors against quadrature and closed forms."""
+"""Constrained HMC on lifted posteriors against quadrature, closed forms and other samplers."""
 
+import blackjax
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from monte_carlo import assert_mean_within, stacked
+from monte_carlo import assert_mean_within, assert_same_mean, stacked
 from sampler_cases import run_posterior
 from without_gram_term import WithoutGramTerm
 
 from invlift.lift.targets.lifted import LiftedPosterior
+from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import jax_problem
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS
@@ -180,3 +183,57 @@ def test_step_size_and_effective_draws_do_not_depend_on_the_noise(loop_runs):
     steps = {s: np.mean([chain.step_size for chain in run.chains]) for s, run in loop_runs.items()}
     assert max(steps.values()) < 1.5 * min(steps.values())
     assert min(steps.values()) > 0.1
+
+
+# Against ordinary NUTS --------------------------------------------------------------------------
+
+
+def decay(theta):
+    """An exponential decay seen at three times: amplitude and rate are lognormal."""
+    amplitude, rate = jnp.exp(0.5 * theta[0]), jnp.exp(0.7 * theta[1])
+    return amplitude * jnp.exp(-rate * jnp.asarray([0.2, 0.7, 1.5]))
+
+
+def nuts_draws(logdensity_fn, size, num_draws=3000, chains=4):
+    """Draws (chains, draws, size) of BlackJAX's NUTS on an ordinary density."""
+    warmup = blackjax.window_adaptation(blackjax.nuts, logdensity_fn, target_acceptance_rate=0.9)
+
+    def run(rng_key):
+        key_start, key_warmup, key_run = jax.random.split(rng_key, 3)
+        start = 0.1 * jax.random.normal(key_start, (size,))
+        (state, parameters), _ = warmup.run(key_warmup, start, 400)
+        kernel = blackjax.nuts(logdensity_fn, **parameters)
+
+        def body(state, key):
+            state, _ = kernel.step(key, state)
+            return state, state.position
+
+        return jax.lax.scan(body, state, jax.random.split(key_run, num_draws))[1]
+
+    return np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(9), chains)))
+
+
+def summaries(sigma, parameters):
+    return {
+        "log sigma": np.log(sigma),
+        "first": parameters[..., 0],
+        "second": parameters[..., 1],
+        "product": parameters[..., 0] * parameters[..., 1],
+        "square": parameters[..., 1] ** 2,
+    }
+
+
+@pytest.mark.slow
+def test_constrained_hmc_agrees_with_nuts_on_the_ordinary_posterior():
+    problem = jax_problem(decay, 2, gaussian_noise(lognormal(-1.5, 0.5)), np.array([1.1, 0.5, 0.4]))
+    ordinary = nuts_draws(OrdinaryPosterior(problem).logdensity, 3)
+    expected = summaries(np.exp(-1.5 + 0.5 * ordinary[..., 0]), ordinary[..., 1:])
+    run = run_posterior(LiftedPosterior(problem), draws=2000)
+    lifted = summaries(stacked(run, "sigma"), stacked(run, "parameters"))
+    for name, draws in lifted.items():
+        assert_same_mean(draws, expected[name])
+    # Negative control: without the Gram term the two do not agree.
+    run = run_posterior(WithoutGramTerm(problem), draws=2000)
+    wrong = summaries(stacked(run, "sigma"), stacked(run, "parameters"))
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_same_mean(wrong["log sigma"], expected["log sigma"])
