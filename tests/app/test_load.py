@@ -86,6 +86,7 @@ def test_a_field_at_points_and_over_groups(results):
 
 def test_the_flux_of_each_draw_balances_the_source(results, monkeypatch):
     posterior = invlift.load(results)
+    posterior.boundary_flux("left", "")  # builds the equation
     with monkeypatch.context() as patch:  # the stored solutions are not solved for once more
         patch.setattr("invlift.fem.linalg.factorise", None)
         flux = posterior.flux("left")  # where u is held; 5 is the source of a body of size 1

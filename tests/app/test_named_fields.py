@@ -60,10 +60,11 @@ def test_fields_are_written_on_their_mesh(folder):
     written = meshio.read(folder / "posterior.vtu")
     posterior = invlift.load(folder)
     assert posterior.draws("phi")[0].shape == (60, len(written.points))
-    assert {"phi_mean", "phi_sd", "phi_variance_reduction"} <= set(written.point_data)
+    assert {"phi_mean [ln m]", "phi_sd [ln m]"} <= set(written.point_data)
+    assert "phi_variance_reduction" in written.point_data
     assert {"source_mean", "source_q95", "source_prior_sd"} <= set(written.cell_data)
     means = np.concatenate(posterior.draws("phi")).mean(axis=0)
-    np.testing.assert_allclose(written.point_data["phi_mean"], means, rtol=1e-9)
+    np.testing.assert_allclose(written.point_data["phi_mean [ln m]"], means, rtol=1e-9)
     np.testing.assert_allclose(written.cell_data["source_prior_sd"][0], 0.3)
     panels = posterior.plot.fields().figure.axes
     titles = [axes.get_title(loc="left") for axes in panels]

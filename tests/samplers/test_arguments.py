@@ -38,7 +38,7 @@ def test_they_are_refused(problem, options, expected):
 def test_a_time_that_is_over_before_the_first_draw_is_told(problem, caplog, monkeypatch):
     """As where a model takes long: nothing comes back before the chains are told to stop."""
 
-    def wait(work, segment, seconds, is_stopped):
+    def wait(work, segment, seconds, is_stopped, turns):
         is_stopped.wait(60.0)
         return []
 
