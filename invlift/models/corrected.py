@@ -1,9 +1,10 @@
-"""A model made to agree with a better one at one place, to first order."""
+"""A model with constants added, and one made to agree with a better one at one place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
+from typing import Self
 
 import jax
 import numpy as np
@@ -13,7 +14,80 @@ from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import PyTree, aside
 
 
-class Corrected(AroundModel):
+class Shifted(AroundModel):
+    """F(x) + o: a model with a constant added to each reading.
+
+    Attributes
+    ----------
+    model : ForwardModel
+        F.
+    offset : (d,)
+        o.
+    on_mesh : OnMesh
+    """
+
+    model: ForwardModel
+    offset: jax.Array
+    on_mesh: OnMesh = aside(OnMesh())
+
+    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
+        """As of the model."""
+        return self.model.describe(coefficients)
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free readings, (d,)."""
+        return self._shifted(self.model(coefficients), coefficients)
+
+    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Readings, (d,), and their derivatives, (d, N)."""
+        value, jacobian = self.model.value_and_jacobian(coefficients)
+        return self._shifted(value, coefficients), jacobian
+
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
+        """As :meth:`ForwardModel.linearise`."""
+        (value, jacobian), expansion = self.model.linearise(coefficients)
+        return (self._shifted(value, coefficients), jacobian), expansion
+
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.expand`."""
+        value, expansion = self.model.expand(coefficients)
+        return self._shifted(value, coefficients), expansion
+
+    def push_forward(self, expansion: PyTree, directions: jax.Array) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.push_forward`."""
+        return self.model.push_forward(expansion, directions)
+
+    def pull_back(
+        self, expansion: PyTree, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
+    ) -> jax.Array:
+        """As :meth:`ForwardModel.pull_back`: what is added has no second derivative."""
+        return self.model.pull_back(expansion, pushed, weigh)
+
+    def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
+        """As :meth:`ForwardModel.derivative`."""
+        return self.model.derivative(expansion, direction)
+
+    def higher_derivative(
+        self, expansion: PyTree, path: tuple[jax.Array, ...], lower: PyTree = ()
+    ) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.higher_derivative`: the curve's own derivative is zero there."""
+        return self.model.higher_derivative(expansion, path, lower)
+
+    def alike(self) -> np.ndarray | None:
+        """As :meth:`ForwardModel.alike`: readings with the same added."""
+        own = self.model.alike()
+        return None if own is None else first_of_same(own, self.offset)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Self:
+        """As :meth:`ForwardModel.of_readings`."""
+        model, known = self.model.of_readings(rows), self.on_mesh._replace(sensors=None)
+        return replace(self, model=model, offset=self.offset[rows], on_mesh=known)
+
+    def _shifted(self, value, coefficients):
+        return value + self.offset
+
+
+class Corrected(Shifted):
     """F(x) + o + C (x - x0): a model with what it misses near x0.
 
     Attributes
@@ -30,70 +104,40 @@ class Corrected(AroundModel):
         As of the model, but for ``refined``.
     """
 
-    model: ForwardModel
-    offset: jax.Array
-    slope: jax.Array
-    centre: jax.Array
-    on_mesh: OnMesh = aside(OnMesh())
+    slope: jax.Array = field(kw_only=True)
+    centre: jax.Array = field(kw_only=True)
     is_corrected = True
-
-    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
-        """As of the model."""
-        return self.model.describe(coefficients)
-
-    def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Noise-free readings, (d,)."""
-        return self._corrected(self.model(coefficients), coefficients)
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings, (d,), and their derivatives, (d, N)."""
-        value, jacobian = self.model.value_and_jacobian(coefficients)
-        return self._corrected(value, coefficients), jacobian + self.slope
+        value, jacobian = super().value_and_jacobian(coefficients)
+        return value, jacobian + self.slope
 
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
         """As :meth:`ForwardModel.linearise`."""
-        (value, jacobian), expansion = self.model.linearise(coefficients)
-        return (self._corrected(value, coefficients), jacobian + self.slope), expansion
-
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, PyTree]:
-        """As :meth:`ForwardModel.expand`."""
-        value, expansion = self.model.expand(coefficients)
-        return self._corrected(value, coefficients), expansion
+        (value, jacobian), expansion = super().linearise(coefficients)
+        return (value, jacobian + self.slope), expansion
 
     def push_forward(self, expansion: PyTree, directions: jax.Array) -> tuple[jax.Array, PyTree]:
         """As :meth:`ForwardModel.push_forward`."""
-        products, pushed = self.model.push_forward(expansion, directions)
+        products, pushed = super().push_forward(expansion, directions)
         return products + self.slope @ directions, pushed
-
-    def pull_back(
-        self, expansion: PyTree, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
-    ) -> jax.Array:
-        """As :meth:`ForwardModel.pull_back`: the slope of the correction is constant."""
-        return self.model.pull_back(expansion, pushed, weigh)
 
     def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
         """As :meth:`ForwardModel.derivative`."""
-        return self.model.derivative(expansion, direction) + self.slope @ direction
-
-    def higher_derivative(
-        self, expansion: PyTree, path: tuple[jax.Array, ...], lower: PyTree = ()
-    ) -> tuple[jax.Array, PyTree]:
-        """As :meth:`ForwardModel.higher_derivative`: the curve's own derivative is zero there."""
-        return self.model.higher_derivative(expansion, path, lower)
+        return super().derivative(expansion, direction) + self.slope @ direction
 
     def alike(self) -> np.ndarray | None:
         """As :meth:`ForwardModel.alike`: readings with one correction."""
-        own = self.model.alike()
-        return None if own is None else first_of_same(own, self.offset, self.slope)[1]
+        own = super().alike()
+        return None if own is None else first_of_same(own, self.slope)[1]
 
-    def of_readings(self, rows: np.ndarray) -> Corrected:
+    def of_readings(self, rows: np.ndarray) -> Self:
         """As :meth:`ForwardModel.of_readings`."""
-        model, known = self.model.of_readings(rows), self.on_mesh._replace(sensors=None)
-        offset, slope = self.offset[rows], self.slope[rows]
-        return replace(self, model=model, offset=offset, slope=slope, on_mesh=known)
+        return replace(super().of_readings(rows), slope=self.slope[rows])
 
-    def _corrected(self, value, coefficients):
-        return value + self.offset + self.slope @ (coefficients - self.centre)
+    def _shifted(self, value, coefficients):
+        return super()._shifted(value, coefficients) + self.slope @ (coefficients - self.centre)
 
 
 def corrected(
@@ -104,4 +148,5 @@ def corrected(
 ) -> Corrected:
     """The model with a correction, which keeps what else the model knows."""
     known = model.on_mesh._replace(refined=None)
-    return Corrected(model, *jax.device_put((offset, slope, centre)), on_mesh=known)
+    offset, slope, centre = jax.device_put((offset, slope, centre))
+    return Corrected(model, offset, slope=slope, centre=centre, on_mesh=known)

@@ -37,7 +37,7 @@ from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.time.schedules import oscillation, steps
 from invlift.models.base import AroundModel, CombinedFunction, ForwardModel
 from invlift.models.combinations import Combinations
-from invlift.models.corrected import Corrected, corrected
+from invlift.models.corrected import Corrected, Shifted, corrected
 from invlift.models.jax_function import JaxFunction
 from invlift.models.joined import CombinedReadings, Joined
 from invlift.models.named_model import NamedModel
@@ -194,19 +194,25 @@ def field():
     )
 
 
-def electrodes():
-    """Between three sides, whose contact impedances are unknown; a part is known."""
+def electrodes(impedance=None):
+    """Between three sides, whose contact impedances may be unknown; a part is known."""
     currents = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    groups, positive = ["left", "top", "right"], lognormal(median=1.0, factor=2.0)
+    groups = ["left", "top", "right"]
+    impedance = impedance or lognormal(median=1.0, factor=2.0)
     voltages = [currents, currents[:1]]
     return electrode_model(
-        box_mesh(2, 2), groups, currents, voltages, impedance=positive, known={"high": 2.0}
+        box_mesh(2, 2), groups, currents, voltages, impedance=impedance, known={"high": 2.0}
     )
 
 
 def difference():
     """The same less those of a body whose conductivity is unknown."""
     return difference_to_reference(electrodes(), lognormal(median=2.0, factor=1.5))
+
+
+def difference_to_known():
+    """The same where the conductivity of the other and the impedances are known."""
+    return difference_to_reference(electrodes(0.1), 2.0)
 
 
 def in_time():
@@ -338,6 +344,7 @@ MODELS = {
         0.3,
         np.repeat([0.0, 2.0, 0.5], [9, 3, 1]),
     ),
+    "difference to a known reference": (Shifted, difference_to_known, 9),
     "on a finer mesh": (OnFinerMesh, lambda: poisson().on_mesh.refined(), 9),
     "on a finer mesh, field": (OnFinerMesh, lambda: field().on_mesh.refined(), 18, 1.0),
     "on a finer mesh, electrodes": (
@@ -508,7 +515,7 @@ def test_combinations_of_readings(name):
 def test_every_class_is_tried():
     """As the test of each asserts its class."""
     shared = ForwardModel, AroundModel, LinearlyMapped, Joined, EquationFamily, EquationSystem
-    bases = *shared, CombinedReadings
+    bases = *shared, CombinedReadings, Shifted
     found = {each for base in bases for each in base.__subclasses__()} - {*shared}
     own = {each for each in found if each.__module__.startswith("invlift.")}
     within = model_of("in time").model

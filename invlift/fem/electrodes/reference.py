@@ -13,7 +13,7 @@ from functools import partial
 
 import jax
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, eye_array
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import patterns_of
@@ -21,7 +21,7 @@ from invlift.fem.equations.linearly_mapped import LinearlyMapped
 from invlift.fem.linalg import sparse
 from invlift.fem.readings.sensors import Sensors
 from invlift.models.base import ForwardModel
-from invlift.models.corrected import corrected
+from invlift.models.corrected import Shifted
 from invlift.models.joined import Joined
 from invlift.models.on_mesh import OnMesh
 from invlift.programs.compilation import Program
@@ -122,10 +122,8 @@ def difference_to_reference(model: ForwardModel, conductivity: float | Lognormal
         where, remedy = ("reference", "conductivity"), "correct it"
         raise InputError(where, "a positive number", f"{conductivity!r}", remedy)
     known = model.on_mesh
-    size, rest = (
-        len(known.fields[0].points),
-        sum(math.prod(each.shape) for each in known.further.values()),
-    )
+    size = len(known.fields[0].points)
+    rest = sum(math.prod(each.shape) for each in known.further.values())
     again = known.refined
 
     def refined(times: int = 1) -> ForwardModel:
@@ -135,11 +133,10 @@ def difference_to_reference(model: ForwardModel, conductivity: float | Lognormal
     if not is_unknown and not known.further:
         centre = np.full(size, math.log(conductivity))
         values = np.asarray(_readings(model, centre))
-        made = corrected(model, -values, np.zeros((len(values), size)), centre)
-        return replace(made, on_mesh=known)
+        return Shifted(model, jax.device_put(-values), on_mesh=known)
     impedances = np.arange(size, size + rest)
     total = size + rest + is_unknown
-    whole = sparse.sparse_matrix(csr_array(np.eye(size + rest, total)))
+    whole = sparse.sparse_matrix(csr_array(eye_array(size + rest, total)))
     rows, cols, origin = impedances, impedances, np.zeros(size + rest)
     if is_unknown:
         further = {LOG_REFERENCE: Normal(conductivity.location, conductivity.scale)}
