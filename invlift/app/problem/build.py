@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 
-import jax
 import numpy as np
 
+from invlift.app.problem.electrodes import read_electrodes
 from invlift.app.problem.problem_file import ProblemSpec
-from invlift.app.problem.schedule_tables import ClockTable, ScheduleTable
+from invlift.app.problem.schedule_tables import ScheduleTable
 from invlift.app.problem.sections import (
     AT_MODE,
     ConditionsTable,
@@ -20,17 +19,6 @@ from invlift.app.problem.sections import (
 )
 from invlift.app.runs.mesh_correction import corrected_at_mode
 from invlift.errors import InputError, KeyPath, errors_at
-from invlift.fem.electrodes.complete import (
-    check_positions,
-    electrode_groups,
-    electrode_model,
-    mesh_with_electrodes,
-    positions_in,
-)
-from invlift.fem.electrodes.injections import Injections, injections_of, patterns_of_pairs
-from invlift.fem.electrodes.point_electrodes import point_electrode_model
-from invlift.fem.electrodes.quadrupoles import electrode_numbers, patterns_of, pseudo_places
-from invlift.fem.electrodes.reference import difference_to_reference, less_reference
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
@@ -40,7 +28,6 @@ from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.assembly import assemble_transient
 from invlift.models.base import ForwardModel
-from invlift.models.combinations import Combinations
 from invlift.noise import Noise, known_noise
 from invlift.posterior.names import FIELD, PREDICTED, SIGMA
 from invlift.problems.inverse_problem import inverse_problem
@@ -49,9 +36,7 @@ from invlift.tables.distributions import DistributionTable
 from invlift.tables.priors import BoundaryNormalTable, PriorTable
 from invlift.tables.sensors import read_sensors
 from invlift.tables.times import Clock
-from invlift.tables.voltages import read_voltages
 from invlift.units import logarithmic
-from invlift.unknowns.named import Unknown
 from invlift.unknowns.priors.base import Prior
 
 
@@ -80,8 +65,9 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
     is_corrected = times == AT_MODE and needs_values
     if times == AT_MODE:  # without readings there is no mode: what is simulated is on a finer mesh
         times = 0 if needs_values else 1
-    parts = _read_points if spec.electrodes is None else _read_electrodes
-    mesh, sensors, forward_map = parts(spec, mesh, needs_values)
+    read = _read_points if spec.electrodes is None else read_electrodes
+    mesh, readings, make = read(spec, mesh, needs_values)
+    sensors, forward_map = _by_survey(spec, mesh, readings, make)
     with errors_at(partial(_key_of, spec, sensors)):
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
         options = {"known": spec.conductivity.known, "location": prior.location}
@@ -115,121 +101,15 @@ def read_mesh_of(spec: ProblemSpec) -> Mesh:
         return read_mesh(table.file, facets=table.facets, unit=table.unit, length_unit=wanted)
 
 
-def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
-    """The mesh with its electrodes, the voltages between them, and what makes a model.
-
-    The voltages of one injection after those of the other.
-    """
-    table, where = spec.electrodes, partial(spec.where, "electrodes")
-    are_points = table.surface is not None
-    options = {"needs_values": needs_values, "in_space": are_points or mesh.dim == 3}
-    with errors_at(partial(_key_of_table, spec)):
-        own = spec.observations.columns
-        sensors = read_voltages(spec.observations.file, mesh.dim, columns=own, **options)
-    positions = sensors.positions
-    if table.groups is not None:
-        names = electrode_groups(mesh, table.groups, where("groups"))
-        if positions is not None and len(positions) != len(names):
-            expected = f"as many boundary groups as {sensors.name} has electrodes, {len(positions)}"
-            raise InputError(where("groups"), expected, f"{len(names)}", "name that of each")
-        if positions is not None:
-            check_positions(mesh, names, positions, sensors.name, where("groups"))
-    elif positions is None:
-        expected, found = f"positions of the electrodes in {sensors.name}", "none"
-        key = "surface" if are_points else "width"
-        remedy = f"give groups in place of {key}, or readings in the unified data format"
-        raise InputError(where(key), expected, found, remedy)
-    elif are_points:
-        make = partial(_point_electrodes, mesh, surface=table.surface)
-        return mesh, *_by_survey(spec, mesh, sensors, sensors, make)
-    else:
-        mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
-    impedance = table.impedance
-    if isinstance(impedance, DistributionTable):
-        impedance = impedance.build()
-    own = spec.observations.reference
-    if own is not None:
-        with errors_at(partial(_key_of_reference, spec)):
-            reference = read_voltages(own.file, mesh.dim, columns=own.columns)
-        sensors = less_reference(sensors, reference, names)
-    make = partial(_electrodes_with_area, spec, mesh, names=names, impedance=impedance)
-    return mesh, *_by_survey(spec, mesh, sensors, sensors, make)
-
-
-def _key_of_reference(spec: ProblemSpec, path: KeyPath) -> str | KeyPath:
-    """The key that an error of the reference's table is about; anything else stays as it is."""
-    is_of_key = path[0] == "columns"
-    return spec.where("observations", "reference", *path) if is_of_key else path
-
-
-def _electrodes_with_area(
-    spec: ProblemSpec, mesh: Mesh, sensors: Sensors, *, names: Sequence[str], impedance
-):
-    """Voltages between electrodes by their injections, and what makes a model."""
-    found = injections_of(patterns_of(sensors, names))
-    sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
-
-    def forward_map(**options) -> ForwardModel:
-        model = electrode_model(
-            mesh, names, found.currents, found.voltages, impedance=impedance, **options
-        )
-        axes = {"electrode": names}
-        known = model.on_mesh
-        further = {name: Unknown(own, axes=axes) for name, own in known.further.items()}
-        known = known._replace(further=further, sensors=sensors)
-        model = replace(model, on_mesh=known)
-        if (reference := spec.observations.reference) is not None:
-            own = reference.conductivity
-            own = own.build() if isinstance(own, DistributionTable) else own
-            model = difference_to_reference(model, own)
-        return _combined(model, found)
-
-    return sensors, forward_map
-
-
-def _key_of_table(spec: ProblemSpec, path: KeyPath) -> str | KeyPath:
-    """The key that an error of a table is about; anything else stays as it is."""
-    if path[0] in _OF_CLOCK:
-        return spec.where("pde", *path)
-    return spec.where("observations", *path) if path[0] == "columns" else path
-
-
-def _point_electrodes(mesh: Mesh, sensors: Sensors, *, surface: str):
-    """Readings of points of the ground by their injections, and what makes a model."""
-    positions = positions_in(mesh, sensors.positions, sensors.name)
-    numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
-    found = injections_of(patterns_of_pairs(numbers + 1, len(positions) + 1))  # 1st: far away
-    voltages = [each[:, 1:] for each in found.voltages]
-    is_upwards = np.mean(mesh.points[:, -1]) < np.mean(positions[:, -1])
-    places = pseudo_places(positions, numbers, 0.2 if is_upwards else -0.2)
-    sensors = replace(sensors, positions=positions, points=places).take(found.order)
-
-    def forward_map(**options) -> ForwardModel:
-        model = point_electrode_model(
-            mesh, positions, found.currents[:, 1:], voltages, surface=surface, **options
-        )
-        known = model.on_mesh._replace(sensors=sensors)
-        return _combined(replace(model, on_mesh=known), found)
-
-    return sensors, forward_map
-
-
-def _combined(model: ForwardModel, found: Injections) -> ForwardModel:
-    """The readings of a model that gives voltages of the injections."""
-    if found.matrix is None:
-        return model
-    return Combinations(model, jax.device_put(found.matrix))
-
-
 def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
-    """The mesh, the sensors in use, and what makes a model.
+    """The mesh, the readings in use, and what makes of them their table and what makes a model.
 
     The readings of one experiment after those of the other.
     """
     clock = None
     if spec.pde.storage is not None:
         clock = spec.pde.clock._replace(written=spec.observations.time_unit)
-    with errors_at(partial(_key_of_table, spec)):
+    with errors_at(spec.where_of_table):
         table = read_sensors(
             spec.observations.file,
             mesh.dim,
@@ -242,8 +122,7 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with errors_at(partial(_key_of, spec, table)):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)
-    make = partial(_experiments, spec, mesh)
-    return mesh, *_by_survey(spec, mesh, observation, observation.sensors, make)
+    return mesh, observation, partial(_experiments, spec, mesh)
 
 
 def _experiments(spec: ProblemSpec, mesh: Mesh, observation: Observation):
@@ -259,11 +138,12 @@ def _experiments(spec: ProblemSpec, mesh: Mesh, observation: Observation):
 
 
 def _by_survey(
-    spec: ProblemSpec, mesh: Mesh, readings: Observation | Sensors, sensors: Sensors, make: Callable
+    spec: ProblemSpec, mesh: Mesh, readings: Observation | Sensors, make: Callable
 ) -> tuple[Sensors, Callable[..., ForwardModel]]:
     """What ``make`` makes of readings: their table and what makes a model, of all surveys."""
     if not spec.survey:
         return make(readings)
+    sensors = readings.sensors if isinstance(readings, Observation) else readings
     where, column = f"{sensors.name}, column survey", sensors.surveys
     if column is None:
         remedy = "add the column, or remove the tables [survey.NAME]"
@@ -368,10 +248,6 @@ def _storage(spec: ProblemSpec, mesh: Mesh):
 
 #: Conditions as the library calls them, by the keys of [pde].
 _CONDITIONS = {key: key for key in ConditionsTable.model_fields} | {"point_source": "point_sources"}
-
-
-#: Keys of [pde] that say what times mean.
-_OF_CLOCK = tuple(ClockTable.model_fields)
 
 
 def boundary_conditions(

@@ -16,9 +16,10 @@ from typing import Any, Self
 import tomli_w
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
+from invlift.app.problem.schedule_tables import ClockTable
 from invlift.app.problem.sections import ExperimentTable, Sections
 from invlift.app.problem.table_errors import MISSING, UNKNOWN, child, keys, mistakes
-from invlift.errors import InputError, closest
+from invlift.errors import InputError, KeyPath, closest
 from invlift.files.input_files import read_text
 from invlift.files.tables import PROBLEM, Table, json_schema
 
@@ -26,6 +27,8 @@ from invlift.files.tables import PROBLEM, Table, json_schema
 _HEADINGS = {("sampler", "options")}
 #: Sections of tables by name.
 _NAMED = {("experiment",), ("survey",)}
+#: Keys of [pde] that say what times mean.
+_OF_CLOCK = tuple(ClockTable.model_fields)
 
 
 class RunOptions:
@@ -83,6 +86,16 @@ class ProblemSpec(RunOptions, Sections):
     def to_toml(self) -> str:
         """Write the problem as a TOML file that `read_problem` reads from any directory."""
         return tomli_w.dumps(_plain(self))
+
+    def where_of_table(self, path: KeyPath, *, table: str = "") -> str | KeyPath:
+        """What an error of a table of readings is about: a key of this file, or as it is.
+
+        The table is that of [observations], or of a table in it, such as "reference".
+        """
+        if path[0] in _OF_CLOCK:
+            return self.where("pde", *path)
+        inside = ("observations", table) if table else ("observations",)
+        return self.where(*inside, *path) if path[0] == "columns" else path
 
 
 def read_problem(path: str | os.PathLike) -> ProblemSpec:

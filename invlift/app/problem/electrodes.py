@@ -1,0 +1,125 @@
+"""Electrodes of a problem file: their voltages, and what makes a model of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import jax
+import numpy as np
+
+from invlift.app.problem.problem_file import ProblemSpec
+from invlift.errors import InputError, errors_at
+from invlift.fem.electrodes.complete import (
+    check_positions,
+    electrode_groups,
+    electrode_model,
+    mesh_with_electrodes,
+    positions_in,
+)
+from invlift.fem.electrodes.injections import Injections, injections_of, patterns_of_pairs
+from invlift.fem.electrodes.point_electrodes import point_electrode_model
+from invlift.fem.electrodes.quadrupoles import electrode_numbers, patterns_of, pseudo_places
+from invlift.fem.electrodes.reference import difference_to_reference, less_reference
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.readings.sensors import Sensors
+from invlift.models.base import ForwardModel
+from invlift.models.combinations import Combinations
+from invlift.tables.distributions import DistributionTable
+from invlift.tables.voltages import read_voltages
+from invlift.unknowns.named import Unknown
+
+
+def read_electrodes(
+    spec: ProblemSpec, mesh: Mesh, needs_values: bool
+) -> tuple[Mesh, Sensors, Callable]:
+    """The mesh with its electrodes, the voltages, and what makes of them a table and a model.
+
+    In the table the voltages of one injection are after those of the other.
+    """
+    table, where = spec.electrodes, partial(spec.where, "electrodes")
+    are_points = table.surface is not None
+    options = {"needs_values": needs_values, "in_space": are_points or mesh.dim == 3}
+    with errors_at(spec.where_of_table):
+        own = spec.observations.columns
+        sensors = read_voltages(spec.observations.file, mesh.dim, columns=own, **options)
+    positions = sensors.positions
+    if table.groups is not None:
+        names = electrode_groups(mesh, table.groups, where("groups"))
+        if positions is not None and len(positions) != len(names):
+            expected = f"as many boundary groups as {sensors.name} has electrodes, {len(positions)}"
+            raise InputError(where("groups"), expected, f"{len(names)}", "name that of each")
+        if positions is not None:
+            check_positions(mesh, names, positions, sensors.name, where("groups"))
+    elif positions is None:
+        expected, found = f"positions of the electrodes in {sensors.name}", "none"
+        key = "surface" if are_points else "width"
+        remedy = f"give groups in place of {key}, or readings in the unified data format"
+        raise InputError(where(key), expected, found, remedy)
+    elif are_points:
+        return mesh, sensors, partial(_point_electrodes, mesh, surface=table.surface)
+    else:
+        mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
+    impedance = table.impedance
+    if isinstance(impedance, DistributionTable):
+        impedance = impedance.build()
+    own = spec.observations.reference
+    if own is not None:
+        with errors_at(partial(spec.where_of_table, table="reference")):
+            reference = read_voltages(own.file, mesh.dim, columns=own.columns)
+        sensors = less_reference(sensors, reference, names)
+    make = partial(_electrodes_with_area, spec, mesh, names=names, impedance=impedance)
+    return mesh, sensors, make
+
+
+def _electrodes_with_area(
+    spec: ProblemSpec, mesh: Mesh, sensors: Sensors, *, names: Sequence[str], impedance
+):
+    """Voltages between electrodes by their injections, and what makes a model."""
+    found = injections_of(patterns_of(sensors, names))
+    sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
+
+    def forward_map(**options) -> ForwardModel:
+        model = electrode_model(
+            mesh, names, found.currents, found.voltages, impedance=impedance, **options
+        )
+        axes = {"electrode": names}
+        known = model.on_mesh
+        further = {name: Unknown(own, axes=axes) for name, own in known.further.items()}
+        known = known._replace(further=further, sensors=sensors)
+        model = replace(model, on_mesh=known)
+        if (reference := spec.observations.reference) is not None:
+            own = reference.conductivity
+            own = own.build() if isinstance(own, DistributionTable) else own
+            model = difference_to_reference(model, own)
+        return _combined(model, found)
+
+    return sensors, forward_map
+
+
+def _point_electrodes(mesh: Mesh, sensors: Sensors, *, surface: str):
+    """Readings of points of the ground by their injections, and what makes a model."""
+    positions = positions_in(mesh, sensors.positions, sensors.name)
+    numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
+    found = injections_of(patterns_of_pairs(numbers + 1, len(positions) + 1))  # 1st: far away
+    voltages = [each[:, 1:] for each in found.voltages]
+    is_upwards = np.mean(mesh.points[:, -1]) < np.mean(positions[:, -1])
+    places = pseudo_places(positions, numbers, 0.2 if is_upwards else -0.2)
+    sensors = replace(sensors, positions=positions, points=places).take(found.order)
+
+    def forward_map(**options) -> ForwardModel:
+        model = point_electrode_model(
+            mesh, positions, found.currents[:, 1:], voltages, surface=surface, **options
+        )
+        known = model.on_mesh._replace(sensors=sensors)
+        return _combined(replace(model, on_mesh=known), found)
+
+    return sensors, forward_map
+
+
+def _combined(model: ForwardModel, found: Injections) -> ForwardModel:
+    """The readings of a model that gives voltages of the injections."""
+    if found.matrix is None:
+        return model
+    return Combinations(model, jax.device_put(found.matrix))
