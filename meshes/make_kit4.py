@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from msh import write_msh
-from scipy.spatial import Delaunay
+from rings import ring, write_tank
 
 MESH = Path(__file__).with_name("kit4.msh")
 RADIUS, NUM_ELECTRODES = 0.14, 16  # m
@@ -34,30 +33,19 @@ def rim_angles():
     return np.concatenate([np.concatenate(parts) - turn for turn in turns])
 
 
-def ring(radius, angle):
-    """Points of a circle, (n, 2), in m."""
-    return RADIUS * radius * np.column_stack([np.cos(angle), np.sin(angle)])
-
-
 def main(path=MESH):
     """Write the mesh file."""
     angle = rim_angles()
-    num, even = angle.size, angle[0] - 2.0 * np.pi * np.arange(angle.size) / angle.size
-    rings = [ring(1.0, angle)]
+    even = angle[0] - 2.0 * np.pi * np.arange(angle.size) / angle.size
+    rings = [ring(RADIUS, angle)]
     for number, (radius, size) in enumerate(RINGS.items()):
         if size:
             own = angle[0] - 2.0 * np.pi * (np.arange(size) + 0.5 * (number % 2)) / size
         else:  # the nodes become even by and by
             share = 1.0 - 0.4 * (number + 1)
             own = share * angle + (1.0 - share) * even
-        rings.append(ring(radius, own))
-    points = np.concatenate(rings)
-    cells = Delaunay(points).simplices
-    rim = np.column_stack([np.arange(num), (np.arange(num) + 1) % num])
-    rim = rim.reshape(NUM_ELECTRODES, sum(EDGES), 2)
-    groups = {f"electrode_{k}": edges for k, edges in enumerate(rim[:, : EDGES[0]], start=1)}
-    groups["wall"] = rim[:, EDGES[0] :].reshape(-1, 2)
-    write_msh(path, points, cells, groups, {"tank": np.arange(len(cells))}, digits=".12g")
+        rings.append(ring(RADIUS * radius, own))
+    write_tank(path, rings, NUM_ELECTRODES, EDGES)
 
 
 if __name__ == "__main__":

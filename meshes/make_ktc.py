@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from msh import write_msh
-from scipy.spatial import Delaunay
+from rings import ring, write_tank
 
 MESH = Path(__file__).with_name("ktc.msh")
 RADIUS, NUM_ELECTRODES = 0.115, 32  # m
@@ -30,24 +29,15 @@ def rim_angles():
     return (0.5 * np.pi - 0.5 * size + turns + own).ravel()
 
 
-def ring(radius, angle):
-    """Points of a circle, (n, 2), in m."""
-    return RADIUS * radius * np.column_stack([np.cos(angle), np.sin(angle)])
-
-
 def main(path=MESH):
     """Write the mesh file."""
     angle = rim_angles()
-    rings = [ring(1.0, angle)]
+    rings = [ring(RADIUS, angle)]
     for number, (radius, size) in enumerate(RINGS.items()):
-        rings.append(ring(radius, 2.0 * np.pi * (np.arange(size) + 0.5 * (number % 2)) / size))
-    points = np.concatenate(rings)
-    cells = Delaunay(points).simplices
-    rim = np.column_stack([np.arange(angle.size), (np.arange(angle.size) + 1) % angle.size])
-    rim = rim.reshape(NUM_ELECTRODES, sum(EDGES), 2)
-    groups = {f"electrode_{k}": edges for k, edges in enumerate(rim[:, : EDGES[0]], start=1)}
-    groups["wall"] = rim[:, EDGES[0] :].reshape(-1, 2)
-    write_msh(path, points, cells, groups, {"tank": np.arange(len(cells))}, digits=".12g")
+        rings.append(
+            ring(RADIUS * radius, 2.0 * np.pi * (np.arange(size) + 0.5 * (number % 2)) / size)
+        )
+    write_tank(path, rings, NUM_ELECTRODES, EDGES)
 
 
 if __name__ == "__main__":
