@@ -227,12 +227,6 @@ def test_forward_map_that_is_finite_at_the_prior_mean_alone():
     assert "\n" not in str(caught.value)
 
 
-def test_single_precision_is_refused():
-    problem = problem_with()
-    with jax.enable_x64(False), pytest.raises(InputError, match="double precision"):
-        sample(problem, **SHORT)
-
-
 # Starts -------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import pyvista
-from command_line import assert_one_line, call
+from command_line import call
 from problem_files import write_problem
 from scipy.stats import kstest
 
@@ -172,25 +172,6 @@ def test_draws_are_a_series_of_different_fields_and_the_same_again(tmp_path, cap
     truth = pyvista.read(tmp_path / "s_truth.vtu")
     for name in ("log_conductivity", "solution", "sigma", "prior_range"):
         np.testing.assert_allclose(first[0][name], truth[name], rtol=1e-9)
-
-
-def test_bad_options_of_a_series(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    path = write_problem(tmp_path)
-    (tmp_path / "there").mkdir()
-    before = set(tmp_path.rglob("*"))
-    for options, parts in (
-        (["--draws", "x", "--out", "a.pvd"], ["--draws", "an integer", "'x'"]),
-        (["--draws", "0", "--out", "a.pvd"], ["--draws", "from 1 to"]),
-        (["--draws", "2", "--out", "a.csv"], ["--out", ".pvd", "a.csv"]),
-        (["--draws", "2", "--out", "."], ["--out", ".pvd"]),
-        (["--draws", "2", "--out", "a.pvd", "--sigma", "1"], ["--sigma", "--draws"]),
-        (["--draws", "2", "--out", "none/a.pvd"], ["--out", "none"]),
-        (["--draws", "2", "--out", "there.pvd"], ["--out", "there, which is there already"]),
-    ):
-        assert call("simulate", path, "--seed", 1, *options) == 2
-        assert_one_line(capsys, parts)
-        assert set(tmp_path.rglob("*")) == before
 
 
 def test_a_prior_too_wide_for_numbers_is_refused(tmp_path, capsys):

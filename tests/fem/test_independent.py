@@ -1,6 +1,5 @@
 """Independent priors on piecewise constants: what each white-noise entry moves, and by how much."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -113,12 +112,3 @@ def test_subdomains_must_share_out_the_cells(mesh):
     with pytest.raises(InputError, match=rf"plate, cell {high[-1]}: .*found 0"):
         independent_prior(gap, per="subdomain")
     assert independent_prior(gap, per="cell").num_white == mesh.num_cells
-
-
-def test_single_precision_is_refused(mesh):
-    jax.config.update("jax_enable_x64", False)
-    try:
-        with pytest.raises(InputError, match="double precision"):
-            independent_prior(mesh)
-    finally:
-        jax.config.update("jax_enable_x64", True)

@@ -281,12 +281,3 @@ def test_numbers_may_be_arrays_without_axes(as_given):
     found, expected = (matern_prior(box_mesh(2, 2), **own) for own in (given, settings))
     assert found.nominal == expected.nominal
     np.testing.assert_array_equal(found.transform(jnp.ones(9)), expected.transform(jnp.ones(9)))
-
-
-def test_single_precision_is_refused():
-    jax.config.update("jax_enable_x64", False)
-    try:
-        with pytest.raises(InputError, match="double precision"):
-            make(box_mesh(2, 1), 1.0)
-    finally:
-        jax.config.update("jax_enable_x64", True)

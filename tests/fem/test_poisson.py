@@ -604,14 +604,6 @@ def test_a_mesh_held_everywhere_is_refused():
     refused(r"^dirichlet: .*none left free", mesh=mesh, dirichlet={"boundary": 0.0})
 
 
-def test_single_precision_is_refused():
-    jax.config.update("jax_enable_x64", False)
-    try:
-        refused(r"double precision.*enable_x64")
-    finally:
-        jax.config.update("jax_enable_x64", True)
-
-
 def test_sources_of_overlapping_subdomains_add_up():
     mesh = box_mesh(2, 6)
     mesh = replace(mesh, subdomains=mesh.subdomains | {"body": np.arange(mesh.num_cells)})

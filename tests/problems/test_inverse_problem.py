@@ -165,9 +165,3 @@ def test_a_number_a_distribution_and_those_of_names_are_normal_noise():
     np.testing.assert_array_equal(of_all.noise.scale.known, [0.1, 0.3, 0.2])
     priors = {"a": half_normal(0.1), "b": half_normal(2.0)}
     assert inverse_problem(model, unknowns, priors, observed).noise.scale.names == ("a", "b")
-
-
-def test_single_precision_is_refused():
-    with jax.enable_x64(False), pytest.raises(InputError, match="double precision") as caught:
-        problem_of()
-    assert "\n" not in str(caught.value)
