@@ -34,6 +34,7 @@ from .fem.fields.matern import matern_prior as matern_prior
 from .fem.fields.random_field import random_field as random_field
 from .fem.mesh.construction import mesh_from_arrays as mesh_from_arrays
 from .fem.mesh.construction import read_mesh as read_mesh
+from .fem.mesh.construction import with_groups as with_groups
 from .fem.mesh.mesh import Mesh as Mesh
 from .fem.readings.locate import locate as locate
 from .fem.readings.sensors import Sensors as Sensors

@@ -6,10 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import jax
+import meshio
 import numpy as np
 import pandas as pd
 import pytest
 from problem_files import readings, write_problem
+from refusals import refused
 from structured import box_mesh
 
 from invlift.app.problem.build import boundary_conditions, build_problem
@@ -40,6 +42,26 @@ def test_an_example_is_put_together():
     num_rows = len(spec.observations.file.read_text().splitlines()) - 1
     assert field.num_observations == len(field.sensors.values) == num_rows
     np.testing.assert_array_equal(field.observed, field.sensors.values)
+
+
+def test_a_mesh_without_groups_gets_them_by_conditions(tmp_path):
+    named = build(tmp_path / "named", {"conductivity.known": {"low": 2.0}})
+    changes = {
+        "mesh.boundaries": {"west": "x < 1e-9"},
+        "mesh.subdomains": {"soil": "x < 0.5"},
+        "pde.dirichlet": {"west": 0.0},
+        "conductivity.known": {"soil": 2.0},
+    }
+    mesh = box_mesh(2, 3)
+    bare = meshio.Mesh(mesh.points, [("triangle", mesh.cells)])
+    bare.write(tmp_path / "bare.vtu")
+    changes["mesh.file"] = "../bare.vtu"
+    problem = build(tmp_path / "bare", changes)
+    phi = np.linspace(-1.0, 1.0, 16)
+    np.testing.assert_array_equal(readings(problem.model, phi), readings(named.model, phi))
+    changes["mesh.boundaries"]["west"] = "x < 0"
+    with refused("problem.toml, [mesh] boundaries.west: expected facets", "abs(x - "):
+        build(tmp_path / "wrong", changes)
 
 
 #: Of a layer of a body, and of inclusions in it.

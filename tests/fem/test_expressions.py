@@ -7,7 +7,7 @@ import pytest
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.mesh.expressions import evaluate, is_expression
+from invlift.fem.mesh.expressions import evaluate, holds, is_expression
 
 POINTS = np.random.default_rng(0).uniform(0.1, 2.0, size=(20, 3))
 X, Y, Z = POINTS.T
@@ -81,3 +81,28 @@ def test_a_field_of_the_mesh_comes_first():
     np.testing.assert_array_equal(mesh.point_field("log(x)", group="right")[nodes], 0.0)
     with pytest.raises(InputError, match=r"finite values of 'log\(x\)'.* correct the expression"):
         mesh.point_field("log(x)")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("x < 1", X < 1),
+        ("0.5 <= x < 1 and not y > z", (X >= 0.5) & (X < 1) & (Y <= Z)),
+        ("x > 1 or y > 1 and z > 1", (X > 1) | (Y > 1) & (Z > 1)),
+        ("marker == 2 and sqrt(x) != 0", np.arange(20) % 3 == 2),
+        ("1 < 2", np.ones(20, dtype=bool)),
+    ],
+)
+def test_conditions_hold_where_numpy_says(text, where):
+    found = holds(text, POINTS, {"marker": np.arange(20) % 3}, "here")
+    np.testing.assert_array_equal(found, where)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x", "x < 1 < (y > 2)", "-(x < 1)", "x < 1 and", "x in y", "x is y", "1", "other < 1", "",
+     "x < 1 and y", "not x", "x < 'a'", "x.real < 1"],
+)  # fmt: skip
+def test_what_is_no_condition_is_refused(text):
+    with pytest.raises(InputError, match=r"^here: expected a condition on x, y, z"):
+        holds(text, POINTS, {}, "here")

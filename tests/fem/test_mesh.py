@@ -13,7 +13,7 @@ from refusals import refused
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh
+from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh, with_groups
 from invlift.fem.mesh.mesh import Mesh, check_anchored, mesh_quality
 
 # The unit square cut into four triangles by its centre.
@@ -558,3 +558,41 @@ def test_means_over_facets_of_many_sizes(dim):
     for group, axis in (("left", 1), ("top", 0)):
         mean = mesh.mean_over(group, "node") @ mesh.points
         np.testing.assert_allclose(mean[..., axis], 0.5, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_groups_by_conditions_are_those_of_the_file(dim):
+    mesh = box_mesh(dim, 3)
+    found = with_groups(
+        mesh,
+        boundaries={"west": "x < 1e-9", "sides": "x < 1e-9 or 1 <= x"},
+        subdomains={"east": "x >= 0.5", "marked": "ramp_in_cells < 1.5"},
+    )
+    np.testing.assert_array_equal(found.facets("west"), mesh.facets("left"))
+    both = np.concatenate([mesh.facets("left"), mesh.facets("right")])
+    assert sorted(map(tuple, found.facets("sides"))) == sorted(map(tuple, both))
+    np.testing.assert_array_equal(found.cells_of("east"), mesh.cells_of("high"))
+    np.testing.assert_array_equal(found.cells_of("marked"), mesh.cells_of("low"))
+    assert mesh.boundaries.keys() | {"west", "sides"} == found.boundaries.keys()
+    assert "west" not in mesh.boundaries
+
+
+def test_names_of_fields_in_conditions_have_letters_and_digits():
+    mesh = box_mesh(2, 2)
+    marked = replace(mesh, cell_fields={"Material Ids": np.arange(mesh.num_cells) % 2})
+    found = with_groups(marked, subdomains={"ore": "Material_Ids == 1"})
+    np.testing.assert_array_equal(found.cells_of("ore"), np.arange(1, mesh.num_cells, 2))
+
+
+@pytest.mark.parametrize(
+    ("groups", "parts"),
+    [
+        ({"boundaries": {"left": "x < 1"}}, ["boundaries, left", "a new name", "another name"]),
+        ({"boundaries": {"west": "x < -1"}}, ["west", "facets of the", "(0, 0) to (1, 1)", "abs"]),
+        ({"subdomains": {"clay": "z < 1"}}, ["subdomains, clay", "condition", "flat"]),
+        ({"subdomains": {"clay": "mark < 1"}}, ["'mark'", "x, y, z, ramp_in_cells"]),
+    ],
+)
+def test_groups_that_cannot_be_named_are_refused(groups, parts):
+    with refused(*parts, start="box, "):
+        with_groups(box_mesh(2, 2), **groups)

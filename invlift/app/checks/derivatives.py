@@ -75,8 +75,10 @@ def slope_finding(name: str, value_fn, linear_fn, order: int = 2) -> Finding:
         detail = "not finite: std, source or values too large, or readings out of the model's reach"
         return Finding("bad", name, detail)
     if np.isnan(slope):
-        shape = {2: "linear", 3: "quadratic"}[order]
-        return Finding("ok", name, f"{shape} to round-off (remainder {remainder:.1e})")
+        ends = (np.asarray(linear_fn(step)) for step in TAYLOR_STEPS[[0, -1]])
+        change = float(np.linalg.norm(np.subtract(*ends)))
+        detail = f"right to round-off (remainder {remainder:.1e} of the values, which change by "
+        return Finding("ok", name, f"{detail}{change:.1e})")
     level, verdict = ("ok", "right") if slope > order - 0.2 else ("bad", "wrong")
     detail = f"{verdict}: the Taylor remainder shrinks with order {slope:.2f} ({order} expected)"
     return Finding(level, name, detail)

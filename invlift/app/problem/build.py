@@ -22,7 +22,7 @@ from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
-from invlift.fem.mesh.construction import read_mesh
+from invlift.fem.mesh.construction import read_mesh, with_groups
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.readings.sensors import Sensors
@@ -98,7 +98,9 @@ def read_mesh_of(spec: ProblemSpec) -> Mesh:
     table = spec.mesh
     with errors_at(lambda path: spec.where("mesh", "unit") if path[-1] == "unit" else path):
         wanted = spec.units.length if spec.units else ""
-        return read_mesh(table.file, facets=table.facets, unit=table.unit, length_unit=wanted)
+        mesh = read_mesh(table.file, facets=table.facets, unit=table.unit, length_unit=wanted)
+    groups = {"boundaries": table.boundaries, "subdomains": table.subdomains}
+    return with_groups(mesh, **groups, where=partial(spec.where, "mesh"))
 
 
 def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):

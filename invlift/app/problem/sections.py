@@ -39,6 +39,12 @@ class MeshTable(Table):
     unit: _Name = None
     """The unit of the file's coordinates, for example unit = "mm": they are converted to that of
     [units], or to m."""
+    boundaries: dict[_Name, _Name] = {}
+    """Boundary groups that the file does not name, by a condition on the middles of their facets,
+    for example boundaries = { left = "x < 0.001", top = "y > 0.5 and x > 1" }."""
+    subdomains: dict[_Name, _Name] = {}
+    """Subdomains that the file does not name, by a condition on the middles of their cells, for
+    example subdomains = { clay = "y < 10" }, or on a field of the file, "marker == 2"."""
     refine_solution: integer(0, MAX_TIMES) | Literal[AT_MODE] = 0
     """How often each edge of the mesh is halved for the solution, while the unknown field stays on
     the mesh as it is. Or "mode": readings are corrected for the mesh's error near the most probable

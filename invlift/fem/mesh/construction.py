@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh import checks as mesh_checks
+from invlift.fem.mesh.expressions import holds
 from invlift.fem.mesh.files import read_facet_groups, read_mesh_arrays
 from invlift.fem.mesh.mesh import Mesh
 from invlift.units import factor_between
@@ -148,6 +150,76 @@ def mesh_from_arrays(
     for array in (points, cells, *mesh.boundaries.values(), *mesh.subdomains.values()):
         array.setflags(write=False)
     return mesh
+
+
+def with_groups(
+    mesh: Mesh,
+    *,
+    boundaries: Mapping[str, str] | None = None,
+    subdomains: Mapping[str, str] | None = None,
+    where: Callable[[str, str], str | tuple] | None = None,
+) -> Mesh:
+    """Name parts of a mesh by conditions on where they are, where its file names none.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    boundaries : mapping of str to str, optional
+        Groups of exterior facets, those whose middles satisfy a condition in x, y and z, such as
+        "x < 0.001 and y > 0.5".
+    subdomains : mapping of str to str, optional
+        Groups of cells by their middles, as well. A condition may have the names of the mesh's
+        fields on cells, "marker == 2", with _ in the place of what is no letter or digit.
+    where : callable, optional
+        What error messages blame, of "boundaries" or "subdomains" and the name of a group.
+
+    Returns
+    -------
+    Mesh
+        With these groups beside its own.
+
+    Raises
+    ------
+    InputError
+        If the mesh has the group, a condition cannot be read, or nothing satisfies it.
+
+    Examples
+    --------
+    >>> mesh = invlift.read_mesh("meshes/disc.msh")
+    >>> mesh = invlift.with_groups(mesh, boundaries={"west": "x < 0"})
+    >>> sorted(mesh.boundaries), len(mesh.facets("west"))
+    (['rim', 'west'], 36)
+    """
+    where = where or (lambda kind, group: f"{mesh.name}, {kind}, {group}")
+    fields = {re.sub(r"\W", "_", key): each for key, each in mesh.cell_fields.items()}
+    kinds = {
+        "boundaries": (boundaries, mesh.boundaries, mesh.boundary_facets, {}),
+        "subdomains": (subdomains, mesh.subdomains, mesh.cells, fields),
+    }
+    groups = {}
+    for kind, (conditions, own, corners, names) in kinds.items():
+        middles, groups[kind] = mesh.points[corners].mean(axis=1), dict(own)
+        for group, text in (conditions or {}).items():
+            if group in own:
+                remedy = "give it another name, or leave it out"
+                raise InputError(where(kind, group), "a new name", f"{group!r} of the file", remedy)
+            index = np.flatnonzero(holds(text, middles, names, where(kind, group)))
+            if not index.size:
+                raise _nothing_there(where(kind, group), kind, text, middles)
+            groups[kind][group] = corners[index] if kind == "boundaries" else index
+            groups[kind][group].setflags(write=False)
+    return replace(mesh, **groups)
+
+
+def _nothing_there(where, kind: str, text: str, middles: np.ndarray) -> InputError:
+    """The error for a condition that nothing satisfies."""
+    what = {"boundaries": "facets of the boundary", "subdomains": "cells"}[kind]
+    ends = (
+        mesh_checks.place(np.round(end, 12)) for end in (middles.min(axis=0), middles.max(axis=0))
+    )
+    found = f"none: their middles span {' to '.join(ends)}"
+    remedy = "correct it; to be equal, allow for rounding: abs(x - 0.2) < 1e-6"
+    return InputError(where, f"{what} with {text}", found, remedy)
 
 
 def _without_orphans(mesh: Mesh) -> Mesh:

@@ -1,10 +1,14 @@
-"""Expressions in x, y and z, "12.5 - 0.002 * y": values at places, read without running code."""
+"""Expressions and conditions in x, y and z, read without running code.
+
+"12.5 - 0.002 * y" has values at places, "x < 0.1 and y > 2" holds at some of them.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -21,6 +25,10 @@ _FUNCTIONS: dict[str, Callable] = {
     "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "log10": np.log10, "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "abs": np.abs, "min": np.minimum,
     "max": np.maximum,
+}  # fmt: skip
+_COMPARISONS: dict[type, Callable] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 _KNOWN = f"x, y, z, pi, + - * / ** and {', '.join(_FUNCTIONS)}"
 
@@ -78,43 +86,104 @@ def evaluate(text: str, points: np.ndarray, where: str) -> np.ndarray:
         Naming what is not allowed in it.
     """
     expected = f"an expression of {_KNOWN}"
+    found = _read(text, points, {}, _number, where, expected)
+    return np.broadcast_to(np.asarray(found, dtype=float), len(points)).copy()
+
+
+def holds(
+    text: str, points: np.ndarray, fields: Mapping[str, np.ndarray], where: str | tuple
+) -> np.ndarray:
+    """Where a condition holds.
+
+    Parameters
+    ----------
+    text : str
+        Expressions as of :func:`evaluate`, compared by < <= > >= == !=, and joined by and, or, not.
+    points : ndarray, shape (k, dim)
+        In the unit of length.
+    fields : mapping of str to ndarray, shape (k,)
+        Further names that the condition may have.
+    where : str or tuple
+        What error messages blame.
+
+    Returns
+    -------
+    ndarray of bool, shape (k,)
+
+    Raises
+    ------
+    InputError
+        Naming what is not allowed in it.
+    """
+    names = ", ".join(("x, y, z", *fields))
+    expected = f'a condition on {names}, for example "x < 0.1 and y > 2"'
+    found = _read(text, points, fields, _truth, where, expected)
+    return np.broadcast_to(found, len(points)).copy()
+
+
+def _read(text: str, points, fields, value: Callable, where, expected: str):
+    """What a text says at places, where the names of fields and axes are known."""
     if len(text) > _MAX_LENGTH:
         raise InputError(where, expected, f"{len(text)} characters", "save a field in the mesh")
-    axes = dict(zip(AXES, points.T, strict=False))
+    names = {**fields, **dict(zip(AXES, points.T, strict=False))}
 
     def refuse(found: str, remedy: str = "correct it"):
         raise InputError(where, expected, found, remedy)
 
-    def value(node: ast.AST):
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            return float(node.value)
-        if isinstance(node, ast.Name):
-            if node.id == "pi":
-                return np.pi
-            if node.id not in axes:
-                if node.id in AXES:
-                    refuse(repr(node.id), "the mesh is flat: leave it out")
-                remedy = _REMEDIES.get(node.id, "correct it")
-                refuse(f"the unknown name {node.id!r}", remedy)
-            return axes[node.id]
-        if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-            return _OPERATORS[type(node.op)](value(node.operand))
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return _OPERATORS[type(node.op)](value(node.left), value(node.right))
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
-            refuse("^", "write ** for a power")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            function = _FUNCTIONS.get(node.func.id)
-            if function is None:
-                refuse(f"the function {node.func.id!r}")
-            if len(node.args) != function.nin:
-                refuse(f"{len(node.args)} arguments of {node.func.id}", f"give {function.nin}")
-            return function(*map(value, node.args))
-        return refuse(ast.unparse(node)[:40])
-
+    try:
+        body = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        refuse(repr(text[:80]))
     try:
         with np.errstate(all="ignore"):
-            found = value(ast.parse(text.strip(), mode="eval").body)
+            return value(body, names, refuse)
     except (ArithmeticError, RecursionError, MemoryError) as error:
-        raise InputError(where, expected, f"{text[:80]!r}, {error}", "correct it") from None
-    return np.broadcast_to(np.asarray(found, dtype=float), len(points)).copy()
+        return refuse(f"{text[:80]!r}, {error}")
+
+
+def _number(node: ast.AST, names: Mapping[str, np.ndarray], refuse: Callable):
+    """The values of a node."""
+
+    def value(of):
+        return _number(of, names, refuse)
+
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return float(node.value)
+    if isinstance(node, ast.Name):
+        if node.id in names:
+            return names[node.id]
+        if node.id == "pi":
+            return np.pi
+        if node.id in AXES:
+            refuse(repr(node.id), "the mesh is flat: leave it out")
+        refuse(f"the unknown name {node.id!r}", _REMEDIES.get(node.id, "correct it"))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](value(node.operand))
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](value(node.left), value(node.right))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+        refuse("^", "write ** for a power")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        function = _FUNCTIONS.get(node.func.id)
+        if function is None:
+            refuse(f"the function {node.func.id!r}")
+        if len(node.args) != function.nin:
+            refuse(f"{len(node.args)} arguments of {node.func.id}", f"give {function.nin}")
+        return function(*map(value, node.args))
+    return refuse(ast.unparse(node)[:40])
+
+
+def _truth(node: ast.AST, names: Mapping[str, np.ndarray], refuse: Callable) -> np.ndarray:
+    """Where the condition of a node holds."""
+    if isinstance(node, ast.BoolOp):
+        join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+        return functools.reduce(join, (_truth(each, names, refuse) for each in node.values))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return np.logical_not(_truth(node.operand, names, refuse))
+    if isinstance(node, ast.Compare) and all(type(each) in _COMPARISONS for each in node.ops):
+        sides = [_number(each, names, refuse) for each in (node.left, *node.comparators)]
+        pairs = zip(node.ops, sides[:-1], sides[1:], strict=True)
+        return functools.reduce(
+            np.logical_and, (_COMPARISONS[type(op)](left, right) for op, left, right in pairs)
+        )
+    return refuse(ast.unparse(node)[:40], "compare numbers by < or >, and join by and, or, not")

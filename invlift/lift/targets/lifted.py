@@ -167,17 +167,19 @@ class LiftedPosterior(Lifted):
         return NormalSpace(self, point, origin, coefficients, transposed)
 
     def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
-        """Readings at q along a direction, (h + m + d,), scaled to change the field by 1 at most.
+        """Readings at q along a direction, (h + m + d,), scaled for Taylor tests.
 
-        Their slope is from the Jacobian of a point, the other derivatives are the model's along a
-        direction.
+        No coefficient changes by more than 1 or by its own size, as some have large units.  The
+        readings' slope is from the Jacobian of a point, the other derivatives are the
+        model's along a direction.
         """
         point, problem = self.point(position), self.problem
         _, along, _ = self.split(direction)
         _, tangent = problem.prior.linearise(self.split(position)[1])
         direction = tangent.push(along)
         # Where the prior is wide, this would be too long a step to see the order.
-        scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(direction)))
+        sizes = jnp.maximum(1.0, jnp.abs(point.coefficients))
+        scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(direction) / sizes))
         direction, along = scale * direction, scale * along
         (value, _), expansion = problem.model.linearise(point.coefficients)
         first = problem.model.derivative(expansion, direction)
