@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import platformdirs
-from jax._src.xla_bridge import backends_are_initialized  # without a public name
+from jax._src.lib import utils  # without a public name, as is the next
+from jax._src.xla_bridge import backends_are_initialized
 from jax.experimental import serialize_executable
 from jax.tree_util import PyTreeDef
 
@@ -53,6 +54,16 @@ class _Compiled(NamedTuple):
     run: Callable
     structure: PyTreeDef
     shapes: tuple
+
+
+#: Least severity of messages of the compiler that JAX sets, and that of fatal errors alone.
+_OF_JAX, _FATAL = "1", 3
+
+# Of a program that takes it minutes the compiler says "Very slow compile?", as an error: a user
+# cannot help that.  Whoever has asked for its messages gets them.
+_level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", _OF_JAX)
+if _level == _OF_JAX and jax.config.jax_logging_level == "NOTSET":
+    utils.absl_set_min_log_level(_FATAL)
 
 
 class _OfThread(threading.local):

@@ -318,3 +318,21 @@ def test_the_oldest_programs_make_room(folder, monkeypatch):
     monkeypatch.setattr(compilation, "MAX_KEPT", 250)
     compilation._remove_oldest(folder)
     assert sorted(path.stem for path in folder.iterdir()) == ["2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("module", "level", "is_heard"),
+    [("jax", None, True), ("invlift.programs.compilation", None, False),
+     ("invlift.programs.compilation", "0", True)],
+)  # fmt: skip
+def test_the_compiler_keeps_its_doubts_to_itself(module, level, is_heard):
+    """It tells "Very slow compile?" as an error, as it does of a folder that it cannot make."""
+    code = f"import jax, {module}\njax.jit(lambda x: x + 1)(1.0)"
+    places = os.environ | {"XLA_FLAGS": f"--xla_dump_to={os.devnull}/none"}
+    places.pop("TF_CPP_MIN_LOG_LEVEL", None)  # JAX sets it in this process
+    places |= {} if level is None else {"TF_CPP_MIN_LOG_LEVEL": level}
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=places, capture_output=True, text=True, check=True
+    ).stderr
+    assert ("Could not create directory" in said) == is_heard
+    assert is_heard or said == ""

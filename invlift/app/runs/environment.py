@@ -29,8 +29,6 @@ def prepare_environment() -> None:
             setattr(sys, name, nowhere)
     # Pictures go to files alone.
     os.environ["MPLBACKEND"] = "agg"
-    # The compiler's own doubts about programs that take it minutes are not for users.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     _check_folder()
     _check_limits()
     _check_jax()
