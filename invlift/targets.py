@@ -111,23 +111,68 @@ class ConstrainedTarget(Protocol):
         ...
 
     def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
-        """J v, (Q,) to (d,)."""
+        """Apply the Jacobian of the constraint, J.
+
+        Parameters
+        ----------
+        point
+            As :meth:`point` returns it.
+        vector : (Q,)
+
+        Returns
+        -------
+        (d,)
+        """
         ...
 
     def apply_jacobian_transpose(self, point: Point, multiplier: jax.Array) -> jax.Array:
-        """J^T lambda, (d,) to (Q,)."""
+        """Apply the transposed Jacobian, J^T.
+
+        Parameters
+        ----------
+        point
+            As :meth:`point` returns it.
+        multiplier : (d,)
+
+        Returns
+        -------
+        (Q,)
+        """
         ...
 
     def solve_gram(self, point: Point, rhs: jax.Array) -> jax.Array:
-        """(J J^T)^-1 rhs, (d,) to (d,)."""
+        """Solve a system with the Gram matrix, (J J^T)^-1 rhs.
+
+        Parameters
+        ----------
+        point
+            As :meth:`point` returns it.
+        rhs : (d,)
+
+        Returns
+        -------
+        (d,)
+        """
         ...
 
     def on_normal_space(self, point: Point, origin: jax.Array) -> NormalSpace:
-        """The constraint on the normal space of a point through ``origin``, (Q,)."""
+        """The constraint on the normal space of a point.
+
+        Parameters
+        ----------
+        point
+            As :meth:`point` returns it.
+        origin : (Q,)
+            Position through which the normal space goes.
+
+        Returns
+        -------
+        NormalSpace
+        """
         ...
 
     def describe(self, point: Point) -> Described:
-        """What is kept of a draw."""
+        """What is kept of a draw: arrays of any shape (...), by name."""
         ...
 
 

@@ -1,6 +1,7 @@
 """Docstrings of public functions say what goes in and comes out, and their examples are true."""
 
 import doctest
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -10,11 +11,18 @@ import numpy as np
 import pytest
 
 import invlift
+from invlift.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = [name for name in sorted(invlift.__all__) if inspect.isfunction(getattr(invlift, name))]
 #: Those whose arguments are not looked at, or that take none.
 CANNOT_FAIL = {"enable_x64", "geometric_factors", "random_field"}
+#: Base classes that the design names, each with its module: "`Noise`, `noise/base.py`".
+SEAMS = re.findall(
+    r"^\| [^|]* \| ([`\w, ]+), `([\w/]+)\.py` \|",
+    (ROOT / "docs/design.md").read_text(),
+    re.MULTILINE,
+)
 EXAMPLES = [name for name in FUNCTIONS if "Examples\n" in (getattr(invlift, name).__doc__ or "")]
 SLOW = {"sample"}
 
@@ -55,7 +63,60 @@ def test_methods_of_a_posterior_say_what_goes_in_and_comes_out(name):
     assert [each for each in parts_missing(method, name) if each != "self"] == []
 
 
+def base_classes():
+    """Base classes of parts that can be exchanged, the problem that they make, and their bases."""
+    classes = [invlift.InverseProblem]
+    for names, path in SEAMS:
+        module = importlib.import_module(f"invlift.{path.replace('/', '.')}")
+        classes += [getattr(module, name) for name in re.findall(r"\w+", names)]
+    return {base for each in classes for base in each.__mro__ if "invlift." in base.__module__}
+
+
+def method_parts_missing(method):
+    """What the docstring of a method does not have.
+
+    With several arguments it needs sections, with one array a shape in its line; and the errors
+    that it raises.
+    """
+    text, signature = inspect.getdoc(method) or "", inspect.signature(method)
+    arguments = [each for each in signature.parameters if each not in ("self", "cls")]
+    missing = []
+    if len(arguments) > 1:
+        missing = [each for each in ("Parameters", "Returns") if f"{each}\n---" not in text]
+        missing += [
+            each for each in arguments if not re.search(rf"^\**{each}\b", text, re.MULTILINE)
+        ]
+    elif arguments and "rray" in str(signature) and not re.search(r"\(.*\)", text):
+        missing = ["a shape"]
+    if "raise InputError" in inspect.getsource(method) and "Raises\n---" not in text:
+        missing.append("Raises")
+    return missing
+
+
+def test_methods_of_base_classes_say_what_goes_in_and_comes_out():
+    methods = {
+        f"{each.__name__}.{name}": method
+        for each in base_classes()
+        for name, method in vars(each).items()
+        if inspect.isfunction(method) and method.__module__.startswith("invlift.")
+        if not name.startswith("_") or name == "__call__"
+    }
+    assert len(methods) > 100
+    missing = {name: method_parts_missing(method) for name, method in methods.items()}
+    assert {name: parts for name, parts in missing.items() if parts} == {}
+
+
 def test_a_docstring_without_its_parts_is_found():
+    def measure(self, position: np.ndarray):
+        """Do something there."""
+        raise InputError("position", "a place", "none", "give one")
+
+    def compare(self, first, second):
+        """Compare both."""
+
+    assert method_parts_missing(measure) == ["a shape", "Raises"]
+    assert method_parts_missing(compare) == ["Parameters", "Returns", "first", "second"]
+
     def incomplete(length, *, unit):
         """Do something with a length."""
 

@@ -83,11 +83,22 @@ class ForwardModel(Module):
     is_corrected = False
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Noise-free observations F(x), (d,)."""
+        """Noise-free observations F(x).
+
+        Parameters
+        ----------
+        coefficients : (N,)
+            x, each in its own unit.
+
+        Returns
+        -------
+        (d,)
+            In the units of the readings.
+        """
         raise NotImplementedError
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
-        """What is kept of a draw beside the readings, by name: the coefficients."""
+        """What is kept of a draw beside the readings, by name: the coefficients, (N,)."""
         return {self.coefficients_name: coefficients}
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -101,7 +112,18 @@ class ForwardModel(Module):
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
         """:meth:`value_and_jacobian`, and an expansion: what further derivatives need.
 
-        Its ``byproducts`` are a dict of arrays whose posterior moments are worth having.
+        Parameters
+        ----------
+        coefficients : (N,)
+
+        Returns
+        -------
+        ((d,), (d, N))
+            F(x) and dF/dx.
+        expansion
+            For the methods below.  Its ``byproducts`` are a dict of arrays whose posterior moments
+            are
+            kept.
         """
         size = jax.eval_shape(self.__call__, coefficients).shape[0]
         if coefficients.shape[0] <= size:
@@ -151,19 +173,41 @@ class ForwardModel(Module):
         return self(coefficients), Linearisation(coefficients, None, None)
 
     def push_forward(self, expansion: PyTree, directions: jax.Array) -> tuple[jax.Array, PyTree]:
-        """(dF/dx) D, (d, k), for D of (N, k), where it was linearised, and D pushed forward.
+        """Derivatives along directions, where the model was linearised.
 
-        The latter is for :meth:`pull_back`.
+        Parameters
+        ----------
+        expansion
+            As :meth:`linearise` returns it.
+        directions : (N, k)
+            D.
+
+        Returns
+        -------
+        (d, k)
+            (dF/dx) D.
+        pushed
+            D pushed forward, for :meth:`pull_back`.
         """
         return expansion.jacobian @ directions, directions
 
     def pull_back(
         self, expansion: PyTree, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
     ) -> jax.Array:
-        """Gradient of <W, (dF/dx) D> by x, (N,), for the D pushed forward, D and W constant.
+        """Gradient of <W, (dF/dx) D> by x, where D and W are constant.
 
-        W (d, d) is symmetric and k = d; ``weigh`` multiplies by it from the right, (r, d) to
-        (r, d).
+        Parameters
+        ----------
+        expansion
+            As :meth:`linearise` returns it.
+        pushed
+            As :meth:`push_forward` returns it for D, (N, d).
+        weigh : callable
+            Multiplies by the symmetric W, (d, d), from the right: (r, d) to (r, d).
+
+        Returns
+        -------
+        (N,)
         """
         weights = weigh(pushed).T
         return expansion.transpose((jnp.zeros(weights.shape[0]), weights))[0]
@@ -187,7 +231,19 @@ class ForwardModel(Module):
         return CombinedFunction(self, matrix)
 
     def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
-        """dF(x + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
+        """Derivative along a direction, dF(x + t v) / dt at t = 0.
+
+        Parameters
+        ----------
+        expansion
+            As :meth:`linearise` or :meth:`expand` returns it at x.
+        direction : (N,)
+            v.
+
+        Returns
+        -------
+        (d,)
+        """
         if expansion.jacobian is not None:
             return expansion.jacobian @ direction
         return jax.jvp(self.__call__, (expansion.coefficients,), (direction,))[1]

@@ -50,7 +50,7 @@ class NamedModel(ForwardModel):
         return self._evaluate(coefficients)[0]
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
-        """The unknowns by their names, in their units, and what the function wants to keep."""
+        """Unknowns by name, in their units, of coefficients (N,), and what the function keeps."""
         return unpack(coefficients, self.shapes) | self._evaluate(coefficients)[1]
 
     def _evaluate(self, coefficients):

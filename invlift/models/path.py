@@ -49,7 +49,7 @@ class PathModel(NamedModel):
     grid: Grid = field(kw_only=True)
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
-        """The unknowns by their names, and the paths of the states and of what is read."""
+        """Unknowns by name, and paths, (num, ...), of states and readings."""
         values, moves = self.split(coefficients)
         states = self.on_path(self.states(values, moves))
         return unpack(values, self.shapes) | self.paths(states, values)
@@ -61,11 +61,34 @@ class PathModel(NamedModel):
         return values, moves.reshape(rows, width)
 
     def states(self, values: jax.Array, moves: jax.Array) -> jax.Array:
-        """States at the start and after each step, (1 + L S, n), by v, (L S, q)."""
+        """States at the start and after each step.
+
+        Parameters
+        ----------
+        values : (N,)
+            Values of all unknowns, in their units.
+        moves : (L S, q)
+            Standard normal variables v.
+
+        Returns
+        -------
+        (1 + L S, n)
+        """
         return self.states_from(self.first(values), values, moves)
 
     def states_from(self, first: jax.Array, values: jax.Array, moves: jax.Array) -> jax.Array:
-        """The same from another first state, (n,)."""
+        """As :meth:`states`, from another first state.
+
+        Parameters
+        ----------
+        first : (n,)
+        values : (N,)
+        moves : (L S, q)
+
+        Returns
+        -------
+        (1 + L S, n)
+        """
 
         def follow(state, each):
             later = self.step(*each, state, values)
@@ -79,18 +102,39 @@ class PathModel(NamedModel):
         return states[0 if self.is_read_at_start else self.num_steps :: self.num_steps]
 
     def on_path(self, states: jax.Array) -> jax.Array:
-        """Of states at all steps those that are kept."""
+        """Those of the states, (1 + L S, n), that are kept with a draw, (num, n)."""
         return states
 
     def read(self, state: jax.Array, values: jax.Array) -> jax.Array:
-        """What is read of a state, (n,), under all names, (r,)."""
+        """What is read of a state without noise.
+
+        Parameters
+        ----------
+        state : (n,)
+        values : (N,)
+
+        Returns
+        -------
+        (r,)
+            All names, one after the other, in the units of the readings.
+        """
         found = unpack(state, self.state_shapes)
         if self.observe is not None:
             found = self.observe(found, **unpack(values, self.shapes))
         return pack(found, self.reading_shapes).astype(float)
 
     def paths(self, states: jax.Array, values: jax.Array) -> dict[str, jax.Array]:
-        """Parts of states, (num, n), by name, and what would be read of them: `level_path`."""
+        """Parts of states, and what would be read of them, by name: ``level_path``.
+
+        Parameters
+        ----------
+        states : (num, n)
+        values : (N,)
+
+        Returns
+        -------
+        dict of (num, ...)
+        """
 
         def at_one_time(state):
             read = unpack(self.read(state, values), self.reading_shapes)

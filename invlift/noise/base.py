@@ -64,22 +64,69 @@ class Noise(Module):
     # The shape: what a family overrides, elementwise ----------------------------------------------
 
     def transform(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
-        """T(eta), (d,): smooth and increasing; ``shape`` are the values of the shape parameters."""
+        """T(eta), elementwise: smooth and increasing.
+
+        Parameters
+        ----------
+        eta : (d,)
+            Noise variables, without unit.
+        *shape : ()
+            Values of the shape parameters, in the order of ``shape_parameters``.
+
+        Returns
+        -------
+        (d,)
+            Noise of scale one, without unit.
+        """
         return eta
 
     def inverse_transform(self, value: jax.Array, *shape: jax.Array) -> jax.Array:
-        """Eta, (d,), of which T is the value."""
+        """The inverse of :meth:`transform`, elementwise.
+
+        Parameters
+        ----------
+        value : (d,)
+            Noise of scale one.
+        *shape : ()
+            Values of the shape parameters.
+
+        Returns
+        -------
+        (d,)
+            Eta.
+        """
         return value
 
     def log_ratio(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
-        """Log density of each eta relative to the standard normal one, (d,).
+        """Log density of each eta relative to the standard normal one.
 
-        With all that depends on the shape parameters, whose density would be wrong without.
+        Parameters
+        ----------
+        eta : (d,)
+        *shape : ()
+            Values of the shape parameters.  Terms that depend on these alone must not be left out.
+
+        Returns
+        -------
+        (d,)
         """
         return jnp.zeros_like(eta)
 
     def draw(self, rng: np.random.Generator, size: int, *shape: np.ndarray) -> np.ndarray:
-        """Exact draws of T(eta), (size,); to be overridden with :meth:`log_ratio`."""
+        """Exact draws of T(eta); a subclass with :meth:`log_ratio` overrides it.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        size : int
+            Number d of draws.
+        *shape : ()
+            Values of the shape parameters.
+
+        Returns
+        -------
+        (d,)
+        """
         return np.asarray(self.transform(jax.device_put(rng.standard_normal(size)), *shape))
 
     # What follows ---------------------------------------------------------------------------------
@@ -115,24 +162,70 @@ class Noise(Module):
         return predicted * jnp.exp(exponent) if self.relative else predicted + exponent
 
     def invert(self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array) -> jax.Array:
-        """Eta, (d,), that makes the readings observed (d,) of the noise-free ones (d,).
+        """The noise variables that make the observed readings of the noise-free ones.
 
-        NaN where the noise is relative and they differ in sign: there is none.
+        Parameters
+        ----------
+        predicted : (d,)
+            Noise-free readings F, in the unit of the readings.
+        zeta : (h,)
+        observed : (d,)
+            Readings y.
+
+        Returns
+        -------
+        (d,)
+            Eta; NaN where the noise is relative and both differ in sign.
         """
         sigma, shape = self._values(zeta)
         return self._score(predicted, observed, sigma, shape)
 
     def predicted(self, observed: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
-        """What the model must give, (d,), for the readings observed (d,) with noise eta (d,)."""
+        """Noise-free readings that give the observed ones (Au, Graham & Thiery 2023, eq. 3).
+
+        Parameters
+        ----------
+        observed : (d,)
+            Readings y.
+        zeta : (h,)
+        eta : (d,)
+
+        Returns
+        -------
+        (d,)
+            y - sigma T(eta), or y exp(-sigma T(eta)) if the noise is relative.
+        """
         exponent = self._noise(zeta, eta)
         return observed * jnp.exp(-exponent) if self.relative else observed - exponent
 
     def log_slope(self, observed: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
-        """Sum of log |d predicted / d observed| at fixed zeta and eta, (); 0 if additive."""
+        """Sum of log abs(d predicted / d observed) at fixed zeta and eta.
+
+        Parameters
+        ----------
+        observed : (d,)
+        zeta : (h,)
+        eta : (d,)
+
+        Returns
+        -------
+        ()
+            0 if the noise is additive.
+        """
         return -jnp.sum(self._noise(zeta, eta)) if self.relative else jnp.zeros(())
 
     def log_reference(self, zeta: jax.Array, eta: jax.Array) -> jax.Array:
-        """Log density of zeta (h,) and eta (d,) relative to the standard normal one, ()."""
+        """Log density of zeta and eta relative to the standard normal one.
+
+        Parameters
+        ----------
+        zeta : (h,)
+        eta : (d,)
+
+        Returns
+        -------
+        ()
+        """
         return self.log_reference_of_parameters(zeta) + self.log_reference_of_noise(zeta, eta)
 
     def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
@@ -141,7 +234,17 @@ class Noise(Module):
         return sum((part.log_reference(own) for part, own in parts), jnp.zeros(()))
 
     def log_reference_of_noise(self, zeta: jax.Array, eta: jax.Array) -> jax.Array:
-        """That of eta (d,) given zeta (h,), ()."""
+        """Log density of eta given zeta, relative to the standard normal one.
+
+        Parameters
+        ----------
+        zeta : (h,)
+        eta : (d,)
+
+        Returns
+        -------
+        ()
+        """
         return jnp.sum(self.log_ratio(eta, *self._values(zeta)[1]))
 
     def sigma(self, zeta: jax.Array) -> jax.Array:
@@ -180,7 +283,19 @@ class Noise(Module):
     def loglikelihoods(
         self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
     ) -> jax.Array:
-        """That of each reading, (d,): see :meth:`loglikelihood`."""
+        """Log density of each reading: see :meth:`loglikelihood`.
+
+        Parameters
+        ----------
+        predicted : (d,)
+            Noise-free readings F.
+        zeta : (h,)
+        observed : (d,)
+
+        Returns
+        -------
+        (d,)
+        """
         sigma, shape = self._values(zeta)
         return self.log_densities(predicted, observed, sigma, *shape)
 
@@ -225,9 +340,21 @@ class Noise(Module):
     def score_and_information(
         self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Derivative of each log density by its noise-free reading, and its mean square, (d,) each.
+        """Derivative of each log density by its noise-free reading, and the Fisher information.
 
-        The latter, the Fisher information, is over readings that the noise makes, by quadrature.
+        Parameters
+        ----------
+        predicted : (d,)
+            Noise-free readings F.
+        zeta : (h,)
+        observed : (d,)
+
+        Returns
+        -------
+        score : (d,)
+            In one over the unit of the readings.
+        information : (d,)
+            Mean square of the score over readings that the noise makes, by quadrature.
         """
         sigma, shape = self._values(zeta)
 
@@ -253,6 +380,10 @@ class Noise(Module):
         limits : (d,) of str
             "<" for a reading below the observed value, ">" for one above, "" for any other.
 
+        Returns
+        -------
+        Noise
+
         Raises
         ------
         InputError
@@ -273,7 +404,18 @@ class Noise(Module):
         return replace(self, censored=jax.device_put(signs))
 
     def without_reading(self, row: int, num: int) -> Self:
-        """The same noise of d readings of which one is predicted, but says nothing.
+        """The same noise with one reading left out of the density; it is still predicted.
+
+        Parameters
+        ----------
+        row : int
+            Number of the reading, from 0.
+        num : int
+            Number d of readings.
+
+        Returns
+        -------
+        Noise
 
         Raises
         ------
@@ -304,7 +446,20 @@ class Noise(Module):
     def sample(
         self, rng: np.random.Generator, predicted: np.ndarray, zeta: np.ndarray
     ) -> np.ndarray:
-        """Exact draw of the readings, (d,), given noise-free ones (d,) and zeta (h,)."""
+        """Exact draw of the readings.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        predicted : (d,)
+            Noise-free readings F.
+        zeta : (h,)
+
+        Returns
+        -------
+        (d,)
+            In the unit of the readings.
+        """
         sigma, shape = jax.tree.map(np.asarray, self._values(jax.device_put(np.asarray(zeta))))
         exponent = sigma * self.draw(rng, np.size(predicted), *shape)
         return predicted * np.exp(exponent) if self.relative else predicted + exponent

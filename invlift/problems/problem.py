@@ -150,9 +150,20 @@ class InverseProblem(ProblemBase, Module):
         return predicted, tangent.pull(by_coefficients.T).T
 
     def noise_variables(self, predicted: jax.Array, zeta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Noise variables eta that predictions (d,) leave over, and d eta / d predicted, (d,) each.
+        """Noise variables that explain the data, and their derivatives.
 
-        Each eta depends on its own prediction alone.
+        Parameters
+        ----------
+        predicted : (d,)
+            Noise-free readings.
+        zeta : (h,)
+
+        Returns
+        -------
+        eta : (d,)
+            Without unit; each depends on its own prediction alone.
+        slope : (d,)
+            d eta / d predicted, in one over the unit of the readings.
         """
 
         def invert(predicted):
@@ -161,16 +172,37 @@ class InverseProblem(ProblemBase, Module):
         return jax.jvp(invert, (predicted,), (jnp.ones_like(predicted),))
 
     def log_reference(self, zeta: jax.Array, white: jax.Array, eta: jax.Array) -> jax.Array:
-        """Log density of (zeta, w, eta) by the standard normal one, and log |det dg/dy|, ()."""
+        """Log density of (zeta, w, eta) relative to the normal one, and log abs(det dg/dy).
+
+        Parameters
+        ----------
+        zeta : (h,)
+        white : (m,)
+        eta : (d,)
+
+        Returns
+        -------
+        ()
+            The part of the lifted log density without the Gram term (Au, Graham & Thiery 2023,
+            section 3).
+        """
         noise = self.noise
         reference = noise.log_reference_of_noise(zeta, eta)
         reference = reference + self.log_reference_of_unknowns(zeta, white)
         return reference + noise.log_slope(self.observed, zeta, eta)
 
     def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
-        """Log density of (zeta, w) by the standard normal one, ().
+        """Log density of (zeta, w) relative to the standard normal one.
 
-        With that of data that are not lifted and follow from the unknowns themselves.
+        Parameters
+        ----------
+        zeta : (h,)
+        white : (m,)
+
+        Returns
+        -------
+        ()
+            With the density of data that are not lifted and depend on the unknowns alone.
         """
         return self.noise.log_reference_of_parameters(zeta) + self.prior.log_reference(white)
 
@@ -179,16 +211,26 @@ class InverseProblem(ProblemBase, Module):
         return jnp.zeros(())
 
     def described(self, theta: jax.Array) -> dict[str, jax.Array]:
-        """:meth:`describe` of a position alone."""
+        """:meth:`describe` at theta, (h + m,), which computes the other arguments."""
         coefficients = self.prior.transform(self.split(theta)[1])
         return self.describe(theta, coefficients, self.model(coefficients))
 
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """What is kept of a draw, by name.
 
-        The coefficients as the model describes them, ``predicted`` (d,), ``noise_score``
-        (d,), the noise variables eta that explain the data, if they are not exact, and whatever
-        noise and prior call their unknown parameters.
+        Parameters
+        ----------
+        theta : (h + m,)
+        coefficients : (N,)
+        predicted : (d,)
+
+        Returns
+        -------
+        dict of arrays
+            The coefficients as the model describes them, ``predicted`` (d,), the unknown parameters
+            of
+            noise and prior, and ``noise_score`` (d,), the noise variables eta, if the noise has
+            these.
         """
         zeta, white = self.split(theta)
         has_own_names = self.model.coefficients_name is None or self.coefficients_name is not None
@@ -206,6 +248,10 @@ class InverseProblem(ProblemBase, Module):
         units : mapping of str to str
             Units as they are to be written, by the names of draws or readings: ``{"half_life":
             "min"}``.  That of ``hare`` is that of ``hare_path`` as well.  Nothing is converted.
+
+        Returns
+        -------
+        InverseProblem
 
         Raises
         ------
@@ -249,7 +295,19 @@ class InverseProblem(ProblemBase, Module):
         return LiftedPosterior(self)
 
     def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
-        """The problem with data drawn from it, and the unknowns theta (h + m,) behind them."""
+        """The problem with simulated data.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        InverseProblem
+            With data drawn from prior and noise.
+        (h + m,)
+            The unknowns theta from which the data were simulated.
+        """
         white = self.prior.sample(rng)
         zeta = self.noise.sample_parameters(rng)
         theta = np.concatenate([zeta, white])

@@ -58,7 +58,19 @@ class ConstraintJacobian(Module):
         raise NotImplementedError
 
     def product(self, other: Self, num_constraints: int) -> jax.Array:
-        """J K^T, (d, d), as it stands."""
+        """J K^T as a dense matrix.
+
+        Parameters
+        ----------
+        other : ConstraintJacobian
+            K, of the same structure.
+        num_constraints : int
+            Number d of constraints.
+
+        Returns
+        -------
+        (d, d)
+        """
 
         def column(unit):
             return self.apply(other.apply_transpose(unit))
@@ -79,9 +91,19 @@ class JacobianStructure(Module, settings=True):
     def differentiate(
         self, fn: Callable[[jax.Array], jax.Array], at: jax.Array
     ) -> tuple[jax.Array, ConstraintJacobian]:
-        """Value, (d,), and Jacobian of fn, (n,) to (d,), in few sweeps of differentiation.
+        """Value and Jacobian of a function in few sweeps of differentiation.
 
-        Entries outside the structure are taken to be zero: whether they are is not looked at.
+        Parameters
+        ----------
+        fn : callable
+            (n,) to (d,).
+        at : (n,)
+
+        Returns
+        -------
+        (d,)
+        ConstraintJacobian
+            Entries outside the structure are assumed to be zero, without a check.
         """
         raise NotImplementedError
 

@@ -31,7 +31,18 @@ class Adaptation:
         return ()
 
     def tuning(self, state: PyTree, is_warmup: jax.Array) -> PyTree:
-        """What the kernel is to use next; after the warm-up it must not change any more."""
+        """What the kernel uses in the next iteration.
+
+        Parameters
+        ----------
+        state
+        is_warmup : () bool
+            After the warm-up the result must be constant.
+
+        Returns
+        -------
+        tuning
+        """
         return state
 
     def update(
@@ -47,11 +58,15 @@ class Adaptation:
         position : (Q,)
         statistics : dict
             The transition's.
+
+        Returns
+        -------
+        state
         """
         return state
 
     def report(self, tuning: PyTree) -> dict[str, jax.Array]:
-        """What to keep of the tuning with each draw, by name: scalars."""
+        """What to keep of the tuning with each draw, by name: scalars, ()."""
         return {}
 
 

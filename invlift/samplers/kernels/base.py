@@ -46,7 +46,7 @@ def statistics(
 class Kernel(Module, settings=True):
     """A transition that leaves a target invariant; its fields are its options.
 
-    A subclass writes :meth:`init`, :meth:`position`, :meth:`step` and :meth:`describe`.
+    A subclass writes :meth:`init` and :meth:`step`, and may write the other methods.
 
     Attributes
     ----------
@@ -57,12 +57,13 @@ class Kernel(Module, settings=True):
         in which its Laplace approximation is standard normal.
     standards : Standards
     step_sizes : (float, float) or None
-        Between what a step size stays that is all that is adapted, to its ``target_acceptance``.
+        Smallest and largest step size, if the step size is all that is adapted, to
+        ``target_acceptance``; else None.
     carries : tuple of str
-        Fields of its state, then a NamedTuple, that are handed on with the chain's position, saved
-        and restored; the rest is evaluated anew every few iterations, but for small models, of
-        which all is handed on.  Needed for what does not follow from the position, and worth it for
-        what is small and costly to evaluate.
+        Fields of its state, then a NamedTuple, that the chain keeps and saves with its position.
+        The others are computed again from the position every few iterations; a small model keeps
+        all of them.  List what does not follow from the position, and what is small but costly to
+        compute.
     """
 
     target_kind: ClassVar[TargetKind] = "density"
@@ -79,7 +80,17 @@ class Kernel(Module, settings=True):
         return DualAveraging(self.target_acceptance, initial=0.1, least=least, most=most)
 
     def init(self, target: Target, position: jax.Array) -> PyTree:
-        """First state of a chain, at a position, (Q,): a pytree made of nothing else."""
+        """First state of a chain: a pytree that depends on target and position alone.
+
+        Parameters
+        ----------
+        target
+        position : (Q,)
+
+        Returns
+        -------
+        state
+        """
         raise NotImplementedError
 
     def position(self, state: PyTree) -> jax.Array:
@@ -87,7 +98,7 @@ class Kernel(Module, settings=True):
         return state.position
 
     def carried(self, state: PyTree) -> dict[str, jax.Array]:
-        """What a state hands on with its position, by name: see ``carries``."""
+        """Fields of a state that are saved with its position, of any shape (...)."""
         return {name: getattr(state, name) for name in self.carries}
 
     def step(
@@ -113,9 +124,31 @@ class Kernel(Module, settings=True):
         raise NotImplementedError
 
     def distance(self, target: Target, state: PyTree) -> jax.Array:
-        """How far a state is from where the target is defined, (): nowhere, on a density."""
+        """How far a state is from the set on which the target is defined.
+
+        Parameters
+        ----------
+        target
+        state
+
+        Returns
+        -------
+        ()
+            Largest entry of the constraint, in its unit; 0 for a density.
+        """
         return jnp.asarray(0.0)
 
     def describe(self, target: Target, state: PyTree) -> Described:
-        """What is kept of a draw, and that of which only moments are: arrays by name."""
+        """What is kept of a draw, and that of which only moments are kept.
+
+        Parameters
+        ----------
+        target
+        state
+
+        Returns
+        -------
+        dict, dict
+            Arrays by name.
+        """
         return target.describe(self.position(state))

@@ -45,11 +45,37 @@ class MappedPrior(Prior):
         raise NotImplementedError
 
     def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
-        """M'(v) D, (N,) or (N, k), for D of (n,) or (n, k)."""
+        """Apply the derivative of the map.
+
+        Parameters
+        ----------
+        inner : (n,)
+            v, where the derivative is taken.
+        directions : (n,) or (n, k)
+            D.
+
+        Returns
+        -------
+        (N,) or (N, k)
+            M'(v) D.
+        """
         return on_columns(jax.linearize(self.map, inner)[1], directions)
 
     def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
-        """M'(v)^T V, (n,) or (n, k), for V of (N,) or (N, k)."""
+        """Apply the transposed derivative of the map.
+
+        Parameters
+        ----------
+        inner : (n,)
+            v, where the derivative is taken.
+        values : (N,) or (N, k)
+            V.
+
+        Returns
+        -------
+        (n,) or (n, k)
+            M'(v)^T V.
+        """
         back = jax.vjp(self.map, inner)[1]
         return on_columns(lambda column: back(column)[0], values)
 
@@ -63,15 +89,15 @@ class MappedPrior(Prior):
         return self.map(inner), _Through(self, inner, tangent)
 
     def log_reference(self, white: jax.Array) -> jax.Array:
-        """As :meth:`Prior.log_reference`."""
+        """As :meth:`Prior.log_reference`, () at w of (m,)."""
         return self.prior.log_reference(white)
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
-        """As :meth:`Prior.sample`."""
+        """As :meth:`Prior.sample`, (m,)."""
         return self.prior.sample(rng)
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
-        """As :meth:`Prior.parameters`."""
+        """As :meth:`Prior.parameters` at w of (m,), in their own units."""
         return self.prior.parameters(white)
 
     @property
