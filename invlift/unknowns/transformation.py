@@ -103,7 +103,7 @@ class Transformation(Module):
         raise InputError("starts", "a distribution with an inverse", type(self).__name__, remedy)
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
-        """Unknown parameters of the distribution itself at variables (m,), by name, for the draws."""
+        """Unknown parameters of the distribution itself, by name, at variables (m,)."""
         return {}
 
     @property
