@@ -1,14 +1,13 @@
 """Sparse symmetric positive definite solves that run under `jit`, `vmap` and on a GPU.
 
 `analyse` the pattern once on the host, `factorise` for each set of values, then `solve`,
-`half_solve` (H with A^-1 = H^T H), `half_solve_transpose` (H^T) or take the `log_determinant`;
-`inverse_diagonal` goes from the values to the diagonal of A^-1.  `factorise_jet` also keeps the
-factor's derivatives along a curve of matrices, for those of half-solves (`half_solve_jet`,
-`half_solve_transpose_jet`).
+`half_solve` (H with A^-1 = H^T H) or `half_solve_transpose` (H^T); `inverse_diagonal` goes from the
+values to the diagonal of A^-1.  `factorise_jet` also keeps the factor's derivatives along a curve
+of matrices, for those of half-solves (`half_solve_jet`, `half_solve_transpose_jet`).
 These are compiled: one operation at a time they would take a hundred times as long.
 
 Matrices analysed within `iteratively` have no factor: `solve` then goes by iterations, and there
-are no half-solves and no determinant.
+are no half-solves.
 """
 
 from invlift.fem.linalg import multifrontal, symbolic
@@ -32,7 +31,6 @@ from invlift.fem.linalg.multifrontal import (
     half_solve,
     half_solve_transpose,
     inverse_diagonal,
-    log_determinant,
 )
 from invlift.fem.linalg.symbolic import SymbolicAnalysis
 
@@ -49,12 +47,11 @@ __all__ = [
     "half_solve_transpose_jet",
     "inverse_diagonal",
     "iteratively",
-    "log_determinant",
     "solve",
 ]
 
 
-def analyse(rows, cols, num_unknowns, coordinates=None):
+def analyse(rows, cols, num_unknowns, coordinates):
     """As :func:`invlift.fem.linalg.symbolic.analyse`, or what iterations need of the pattern."""
     if is_iterative():
         return entries_of(rows, cols, num_unknowns)

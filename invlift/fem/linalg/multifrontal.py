@@ -175,12 +175,6 @@ def half_solve_transpose(factor, rhs):
 
 
 @jax.jit
-def log_determinant(factor):
-    """Return the log determinant () of the factorised matrix."""
-    return factor.log_determinant
-
-
-@jax.jit
 def inverse_diagonal(structure, values):
     """Return the diagonal (n,) of A^-1 at the cost of a few factorisations.
 

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csgraph
 LEAF_SIZE = 16
 
 
-def nested_dissection(num_unknowns, edges, coordinates=None, leaf_size=LEAF_SIZE):
+def nested_dissection(num_unknowns, edges, coordinates, leaf_size=LEAF_SIZE):
     """Place every unknown in a binary tree of separators and leaves.
 
     Each part is cut at its median along several directions. The separator of a cut is a minimum
@@ -25,9 +25,8 @@ def nested_dissection(num_unknowns, edges, coordinates=None, leaf_size=LEAF_SIZE
         Number of vertices n of the graph.
     edges : np.ndarray
         (m, 2) integer pairs of different vertices, each pair once.
-    coordinates : np.ndarray, optional
-        (n, dim) positions of the vertices. Without them the parts are cut along breadth-first
-        distances in the graph, which also works for graphs that are not connected.
+    coordinates : np.ndarray
+        (n, dim) positions of the vertices, along which the parts are cut.
     leaf_size : int
         Largest part that is left whole.
 
@@ -54,8 +53,7 @@ def nested_dissection(num_unknowns, edges, coordinates=None, leaf_size=LEAF_SIZE
         inner = local[edges]
         inner = inner[(inner >= 0).all(axis=1)]
         inner = inner[part[active[inner[:, 0]]] == part[active[inner[:, 1]]]]
-        positions = None if coordinates is None else coordinates[active]
-        is_right, is_separator = _bisect(part[active], inner, positions)
+        is_right, is_separator = _bisect(part[active], inner, coordinates[active])
         node[active[is_separator]] = part[active[is_separator]]
         part[active] = 2 * part[active] + is_right
 
@@ -63,10 +61,7 @@ def nested_dissection(num_unknowns, edges, coordinates=None, leaf_size=LEAF_SIZE
 def _bisect(part, edges, positions):
     """Split every part in two; return the masks (num_active,) of the right sides and separators."""
     _, part, sizes = np.unique(part, return_inverse=True, return_counts=True)
-    if positions is None:
-        keys = _graph_keys(part, edges)
-    else:
-        keys = positions @ _directions(positions.shape[1]).T
+    keys = positions @ _directions(positions.shape[1]).T
     starts = np.cumsum(sizes) - sizes
     best_size = np.full(sizes.size, part.size + 1)
     best_right = np.zeros(part.size, dtype=bool)
@@ -98,34 +93,6 @@ def _directions(dim):
     if dim == 2:
         directions = np.concatenate([directions, [[2, 1], [1, 2], [2, -1], [1, -2]]])
     return directions / np.linalg.norm(directions, axis=1, keepdims=True)
-
-
-def _graph_keys(part, edges):
-    """Return (num_active, 2) keys that grow along each part, from breadth-first distances.
-
-    The first key is the distance from a pseudo-peripheral vertex a, the second the distance from
-    a minus the distance from the vertex b farthest from a. The connected components of a part
-    follow one another.
-    """
-    num = part.size
-    graph = coo_array((np.ones(len(edges)), edges.T), shape=(num, num)).tocsr()
-    graph = graph + graph.T
-    num_components, component = csgraph.connected_components(graph, directed=False)
-
-    def farthest(distance):
-        order = np.lexsort((distance, component))
-        last = np.cumsum(np.bincount(component, minlength=num_components)) - 1
-        return order[last]
-
-    def distance_from(sources):
-        return csgraph.dijkstra(graph, indices=sources, unweighted=True, min_only=True)
-
-    one_end = distance_from(farthest(np.zeros(num)))
-    one_end = distance_from(farthest(one_end))
-    other_end = distance_from(farthest(one_end))
-    # The second key breaks the ties of the first, so that a cut through a distance class is even.
-    across = (one_end - other_end) / (2.0 * num)
-    return np.stack([one_end + across, num * across], axis=1) + 2.0 * num * component[:, None]
 
 
 def _vertex_cover(edges, is_right):

@@ -94,7 +94,7 @@ class SymbolicAnalysis(Module):
     panel_size: int = static()
 
 
-def analyse(rows, cols, num_unknowns, coordinates=None):
+def analyse(rows, cols, num_unknowns, coordinates):
     """Analyse the pattern of a symmetric positive definite matrix given by contributions.
 
     Parameters
@@ -104,8 +104,8 @@ def analyse(rows, cols, num_unknowns, coordinates=None):
         the diagonal, to (cols[k], rows[k]) as well. Repeated entries are summed.
     num_unknowns : int
         Size n of the matrix.
-    coordinates : array_like, optional
-        (n, dim) positions of the unknowns; they speed up the analysis and may improve the ordering.
+    coordinates : array_like
+        (n, dim) positions of the unknowns, for the ordering.
 
     Returns
     -------
@@ -114,15 +114,14 @@ def analyse(rows, cols, num_unknowns, coordinates=None):
     Raises
     ------
     ValueError
-        An index is outside 0 ... n - 1, the shapes do not fit, or the panels have more entries
-        than 32-bit indices reach.
+        The panels have more entries than 32-bit indices reach.
     """
-    rows, cols, coordinates = _check(rows, cols, num_unknowns, coordinates)
+    rows, cols = (np.asarray(index, dtype=np.int64) for index in (rows, cols))
     is_off_diagonal = rows != cols
     pairs = np.sort(np.stack([rows, cols], axis=1)[is_off_diagonal], axis=1)
     keys = np.unique(pairs[:, 0] * num_unknowns + pairs[:, 1])
     edges = np.stack([keys // num_unknowns, keys % num_unknowns], axis=1)
-    node = nested_dissection(num_unknowns, edges, coordinates)
+    node = nested_dissection(num_unknowns, edges, np.asarray(coordinates, dtype=float))
     layout = _Layout(node, edges)
     if layout.panel_size >= 2**31:
         raise ValueError("the factor of this matrix is too large for 32-bit indices")
@@ -136,26 +135,6 @@ def analyse(rows, cols, num_unknowns, coordinates=None):
         panel_size=layout.panel_size,
     )
     return jax.tree.map(as_index, structure)
-
-
-def _check(rows, cols, num_unknowns, coordinates):
-    """Return the arguments of `analyse` as arrays or raise ValueError."""
-    rows, cols = (np.asarray(index, dtype=np.int64) for index in (rows, cols))
-    if num_unknowns < 1 or rows.ndim != 1 or rows.shape != cols.shape:
-        raise ValueError(
-            "expected num_unknowns >= 1 and rows, cols of one shape (num_values,), "
-            f"found {num_unknowns}, {rows.shape}, {cols.shape}"
-        )
-    for index in (rows, cols):
-        if index.size and not 0 <= index.min() <= index.max() < num_unknowns:
-            raise ValueError(f"expected indices in 0 ... {num_unknowns - 1}")
-    if coordinates is not None:
-        coordinates = np.asarray(coordinates, dtype=np.float64)
-        if coordinates.ndim != 2 or len(coordinates) != num_unknowns:
-            raise ValueError(
-                f"expected ({num_unknowns}, dim) coordinates, found {coordinates.shape}"
-            )
-    return rows, cols, coordinates
 
 
 def _depth(node):
