@@ -1,5 +1,6 @@
 """Every model of the library, and the base class's derivatives of a function."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import jax
@@ -163,9 +164,11 @@ def elastic():
     )
 
 
-def field():
+def field(**further):
     """All that a field problem can have: kinds of readings, unknown conditions, a known part."""
     mesh, nan = box_mesh(2, 2), np.nan
+    inside = np.flatnonzero(np.isclose(mesh.points[:, 0], 0.5) & (mesh.points[:, 1] < 0.6))
+    mesh = replace(mesh, boundaries=mesh.boundaries | {"inside": inside[None]})
     left = sensors_from_arrays(
         [[nan, nan], [0.3, 0.7]],
         np.zeros(2),
@@ -191,6 +194,7 @@ def field():
         known={"high": 2.0},
         thickness=1.0 + mesh.points[:, 0],
         anisotropy={"ratio": 2.0, "angle": 30.0},
+        **further,
     )
 
 
@@ -347,6 +351,13 @@ MODELS = {
     "difference to a known reference": (Shifted, difference_to_known, 9),
     "on a finer mesh": (OnFinerMesh, lambda: poisson().on_mesh.refined(), 9),
     "on a finer mesh, field": (OnFinerMesh, lambda: field().on_mesh.refined(), 18, 1.0),
+    "on a cut mesh": (
+        OnFinerMesh,
+        lambda: field(barriers={"inside": lognormal(median=1.0, factor=2.0)}),
+        19,
+        0.3,
+        np.repeat([0.0, 2.0], [9, 10]),
+    ),
     "on a finer mesh, electrodes": (
         Combinations,
         lambda: Combinations(electrodes(), MATRIX).on_mesh.refined(),

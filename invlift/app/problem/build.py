@@ -207,10 +207,10 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     options |= {"thickness": _thickness(spec, mesh)}
     if spec.pde.anisotropy is not None:
         options |= {"anisotropy": spec.pde.anisotropy.model_dump(exclude_none=True)}
-    lines = spec.pde.lines.items()
-    options |= {
-        "lines": {group: x.build() if isinstance(x, DistributionTable) else x for group, x in lines}
-    }
+    for key in ("lines", "barriers"):
+        own = getattr(spec.pde, key).items()
+        options[key] = {group: x.build() if isinstance(x, DistributionTable) else x
+                        for group, x in own}  # fmt: skip
     of_time = {
         "storage": storage, "initial": initial, "solution_times": sorted(spec.output.times)
     }  # fmt: skip

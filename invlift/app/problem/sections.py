@@ -157,6 +157,10 @@ class PdeTable(ConditionsTable, ClockTable):
     """The lines along which it flows more easily, fractures for example, of a plane body: the
     conductivity times the width of each, for example lines = { fracture = 2e-4 }, by the groups of
     their edges in the mesh, which may be inside the body."""
+    barriers: dict[_Name, _Positive | one_of(DISTRIBUTIONS, "distribution")] = {}
+    """The barriers that little flows through, sealed faults or cut-off walls for example: the width
+    by the conductivity of each, for example barriers = { wall = 1e5 }, by the groups of their
+    facets in the mesh, which are inside the body."""
     initial: _Number | Literal["steady"] = "steady"
     """The field before anything changes, in the unit of the solution: the steady one of the
     conditions before their first step; or a number, which the field is everywhere at time 0, when

@@ -36,6 +36,7 @@ def assemble_poisson(
     thickness: float | Mapping[str, float] | np.ndarray | None = None,
     anisotropy: Mapping[str, float] | None = None,
     lines: Mapping[str, float | Distribution] | None = None,
+    barriers: Mapping[str, float | Distribution] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
 ) -> LinearEquation | OnFinerMesh | Combinations:
@@ -88,6 +89,10 @@ def assemble_poisson(
     lines : dict, optional
         Of a plane body: boundary group, which may be inside the body -> conductivity times width of
         a line along it, in which flows T du/ds beside what flows in the body.
+    barriers : dict, optional
+        Boundary group inside the body -> its resistance R, width by conductivity: what flows
+        through it is the jump of u by R.  The solution is kept at the nodes of the mesh, on a
+        barrier of one of its sides.
     location : {"nodes", "cells"}
         Where the coefficients of phi live.
     refine_solution : int, optional
@@ -128,7 +133,8 @@ def assemble_poisson(
     }
     experiments = [Experiment("", observation, conditions)]
     options = {"known": known, "thickness": thickness, "anisotropy": anisotropy}
-    options |= {"lines": lines, "location": location, "refine_solution": refine_solution}
+    options |= {"lines": lines, "barriers": barriers}
+    options |= {"location": location, "refine_solution": refine_solution}
     if storage is not None:
         options |= {"initial": initial, "solution_times": solution_times}
         return assemble_transient(mesh, experiments, storage=storage, **options)

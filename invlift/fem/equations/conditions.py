@@ -150,6 +150,9 @@ def _at_point(mesh: Mesh, where: str, point: Sequence[float]) -> tuple[np.ndarra
             f"{place.tolist()}",
             "correct it",
         )
+    if mesh.is_on_sides(place[None]).any():
+        remedy = "move it to one of its sides"
+        raise InputError(where, "a place beside the barrier", f"{place.tolist()}, on it", remedy)
     return mesh.cells[cells[0]], weights[0]
 
 

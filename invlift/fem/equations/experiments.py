@@ -150,7 +150,8 @@ def assemble_experiments(
     refine_solution : int, optional
         See :func:`invlift.assemble_poisson`.
     **of_body
-        ``known``, ``thickness``, ``anisotropy`` and ``lines`` of :func:`invlift.assemble_poisson`.
+        ``known``, ``thickness``, ``anisotropy``, ``lines`` and ``barriers`` of
+        :func:`invlift.assemble_poisson`.
 
     Returns
     -------
@@ -218,7 +219,7 @@ def assemble_experiments(
             equations=tuple(equations), places=tuple(places), solutions=solutions, on_mesh=of_all
         )
     again = partial(_on_refinement, experiments, shared or {}, location=location, **of_body)
-    return refinable(model, mesh, {0: location}, again, refine_solution)
+    return refinable(model, mesh, {0: location}, again, refine_solution, body.barriers)
 
 
 def _on_refinement(experiments, shared, refinement: Refinement, **options):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import skfem
 from scipy.sparse import block_diag, csr_array
+from skfem.element import DiscreteField
 
 from invlift.errors import InputError
 from invlift.fem.equations.conditions import exchange_load, facet_mass
@@ -25,6 +27,7 @@ from invlift.fem.equations.equation_assembly import Form, linear_equation
 from invlift.fem.equations.flux import flux_weights, held_facets
 from invlift.fem.equations.forms import (
     Weighted,
+    across,
     along_line,
     anisotropic,
     conduction,
@@ -53,8 +56,11 @@ class Body(NamedTuple):
         The form of div(exp(phi) grad u).
     lines : mapping of str to float or str
         Conductivity times width along each group, or the name of an unknown one.
+    barriers : mapping of str to float or str
+        Resistance of each group across which the solution jumps, or the name of an unknown one.
+        They are in the equation of a mesh that is cut along them.
     unknowns : mapping of str to Distribution
-        Those.
+        Those of lines and barriers.
     """
 
     mesh: Mesh
@@ -63,6 +69,7 @@ class Body(NamedTuple):
     known: np.ndarray
     conduction: Weighted = conduction
     lines: Mapping[str, float | str] = MappingProxyType({})
+    barriers: Mapping[str, float | str] = MappingProxyType({})
     unknowns: Mapping[str, Distribution] = MappingProxyType({})
 
     @property
@@ -79,6 +86,7 @@ def body_of(
     thickness: float | Mapping[str, float] | np.ndarray | None = None,
     anisotropy: Mapping[str, float] | None = None,
     lines: Mapping[str, float | Distribution] | None = None,
+    barriers: Mapping[str, float | Distribution] | None = None,
 ) -> Body:
     """The body as :func:`invlift.assemble_poisson` is told of it.
 
@@ -86,7 +94,7 @@ def body_of(
     ------
     InputError
         As :func:`known_conductivity` and :func:`~invlift.fem.equations.forms.anisotropic`; if a
-        body in space has a thickness or lines, or one is not positive.
+        body in space has a thickness or lines, one is not positive, or a line is a barrier.
     """
     form = conduction
     if anisotropy is not None:
@@ -94,26 +102,32 @@ def body_of(
     of_thickness = None if thickness is None else OfThickness(_thickness(mesh, thickness))
     basis = cell_basis(mesh, of_thickness)
     known = known_conductivity(mesh, known)
-    return Body(mesh, basis, location, known, form, *_lines(mesh, lines or {}))
-
-
-def _lines(mesh: Mesh, given) -> tuple[dict[str, float | str], dict[str, Distribution]]:
-    """Conductivity times width of lines, or names of unknown ones, and these."""
-    if given and mesh.dim != 2:
+    if lines and mesh.dim != 2:
         remedy = "leave them out, or mesh the zone as a subdomain"
         raise InputError("lines", "none of a body in space", "some", remedy)
+    if both := set(lines or ()) & set(barriers or ()):
+        remedy = "mesh what flows along it as a line beside the barrier"
+        raise InputError(("barriers", both.pop()), "a group that is no line", "a line", remedy)
+    along, of_lines = _by_group(mesh, "lines", lines or {}, "conductivity times width")
+    between, of_barriers = _by_group(mesh, "barriers", barriers or {}, "width by conductivity")
+    return Body(mesh, basis, location, known, form, along, between, of_lines | of_barriers)
+
+
+def _by_group(
+    mesh: Mesh, key: str, given: Mapping[str, float | Distribution], what: str
+) -> tuple[dict[str, float | str], dict[str, Distribution]]:
+    """The number of each boundary group, or the name of an unknown one, and these."""
     found, unknowns = {}, {}
     for group, value in given.items():
-        where = ("lines", group)
+        where = (key, group)
         mesh.facets(group, where)
         if is_distribution(value):
-            name = re.sub(r"\W", "_", f"line_{group}")
+            name = re.sub(r"\W", "_", f"{key.removesuffix('s')}_{group}")
             unknowns[name] = one_number(where, value, is_positive=True)
             found[group] = name
             continue
         if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
-            remedy = "give conductivity times width, or leave the line out"
-            raise InputError(where, "a positive number", f"{value!r}", remedy)
+            raise InputError(where, "a positive number", f"{value!r}", f"give {what}")
         found[group] = float(value)
     return found, unknowns
 
@@ -207,6 +221,7 @@ def field_equation(
         Form(basis, body.conduction, location=body.location, known=body.known, tests=tests),
         *(_exchange(body, first, group, dof, numbers) for group, dof in outside.items()),
         *(_along(body, group, value, numbers) for group, value in body.lines.items()),
+        *(_across(body, group, numbers) for group in mesh.sides),
         *further,
     ]
 
@@ -311,6 +326,26 @@ def _along(body: Body, group: str, value: float | str, numbers) -> Form:
     if isinstance(value, str):
         return Form(edges, along_line, location=np.full(num, numbers[value][0]))
     return Form(edges, along_line, known=np.full(num, value))
+
+
+def _across(body: Body, group: str, numbers) -> Form:
+    """What flows from one side of a barrier to the other."""
+    sides = body.mesh.sides[group]
+    facets = facet_basis(body.basis, replace(body.mesh, boundaries={group: sides[0]}), group)
+    partner = np.arange(body.mesh.num_nodes)
+    partner[sides[0]] = sides[1]
+    dofs = facets.element_dofs
+    # Functions of nodes that both sides share do not jump.
+    is_double = (partner[dofs] != dofs).astype(float)
+    facets.basis = [
+        (DiscreteField(np.asarray(each) * own[:, None], grad=each.grad),)
+        for (each,), own in zip(facets.basis, is_double, strict=True)
+    ]
+    whole = np.concatenate([dofs, partner[dofs]])
+    value, num = body.barriers[group], dofs.shape[1]
+    if isinstance(value, str):
+        return Form(facets, across, location=np.full(num, numbers[value][0]), dofs=whole)
+    return Form(facets, across, known=np.full(num, value), dofs=whole)
 
 
 def _tests(body: Body, groups: Sequence[str], parts: Parts, outside: Mapping[str, int], size: int):

@@ -168,6 +168,20 @@ class _Exchange(Weighted):
         return _products("iq...,jq...,q...->ijq...", jump, element.weight)
 
 
+class _Across(Weighted):
+    """Integrals of (v_i - w_i)(v_j - w_j) / R over a facet, (2 m, 2 m), with R as the coefficient.
+
+    The functions w on the other side of the facet, behind those of v, have the same values.
+    """
+
+    weight = staticmethod(_inverse)
+
+    def integrand(self, element):
+        xp = element.weight.__array_namespace__()
+        jump = xp.concatenate([element.value, -element.value])
+        return _products("iq...,jq...,q...->ijq...", jump, element.weight)
+
+
 class _Contact(_Exchange):
     """:data:`exchange` by 1 / z: what flows through a contact of impedance z, the coefficient."""
 
@@ -175,7 +189,7 @@ class _Contact(_Exchange):
 
 
 conduction, storage, reaction = _Conduction(), _Storage(), _Reaction()
-exchange, contact, along_line = _Exchange(), _Contact(), _AlongLine()
+exchange, contact, along_line, across = _Exchange(), _Contact(), _AlongLine(), _Across()
 
 
 class Elasticity(Weighted):

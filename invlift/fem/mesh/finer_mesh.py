@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from invlift.fem.equations.linearly_mapped import LinearlyMapped
 from invlift.fem.linalg.sparse import sparse_matrix
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement, refined
+from invlift.fem.mesh.splitting import split
 from invlift.models.base import ForwardModel
 from invlift.programs.pytrees import static
 
@@ -49,6 +50,7 @@ def refinable(
     fields: Mapping[int, str],
     assemble: Callable[[Refinement], ForwardModel],
     times: int = 0,
+    barriers: Collection[str] = (),
 ) -> ForwardModel:
     """The same model, told by ``on_mesh.refined`` how it is with its equation on a refined mesh.
 
@@ -63,6 +65,8 @@ def refinable(
         A refinement of the mesh to the model on that.
     times : int
         How often the mesh is refined in the model that is returned, 0 to MAX_TIMES.
+    barriers : collection of str
+        Groups across which the solution jumps: it is solved on a mesh that is cut along them.
 
     Raises
     ------
@@ -70,12 +74,17 @@ def refinable(
         If it is another number.
     """
     checked_integer("refine_solution", times, 0, MAX_TIMES, "say how often edges are halved")
-    again = partial(_on_finer_mesh, model, mesh, fields, assemble)
-    return again(times) if times else replace(model, on_mesh=model.on_mesh._replace(refined=again))
+    barriers = () if mesh.sides else tuple(barriers)  # a mesh that is cut already
+    again = partial(_on_finer_mesh, model, mesh, fields, assemble, barriers)
+    if times or barriers:
+        return again(times)
+    return replace(model, on_mesh=model.on_mesh._replace(refined=again))
 
 
-def _on_finer_mesh(model, mesh, fields, assemble, times: int = 1) -> OnFinerMesh:
+def _on_finer_mesh(model, mesh, fields, assemble, barriers, times: int = 1) -> OnFinerMesh:
     refinement = refined(mesh, times)
+    if barriers:
+        refinement = split(refinement.mesh, barriers, "barriers").after(refinement)
     finer = assemble(refinement)
     parts, end = [], 0
     for first, location in fields.items():
@@ -87,7 +96,9 @@ def _on_finer_mesh(model, mesh, fields, assemble, times: int = 1) -> OnFinerMesh
     flux = finer.on_mesh.boundary_flux
     known = model.on_mesh._replace(
         boundary_flux=None if flux is None else partial(_boundary_flux, flux, matrix),
-        refined=lambda more=1: _on_finer_mesh(model, mesh, fields, assemble, times + more),
+        refined=lambda more=1: _on_finer_mesh(
+            model, mesh, fields, assemble, barriers, times + more
+        ),
         num_refined=times,
     )
     return OnFinerMesh(

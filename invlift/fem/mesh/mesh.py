@@ -6,8 +6,8 @@ without orphan nodes, degenerate, duplicate or overlapping elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,15 @@ from invlift.errors import InputError, closest
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh import functionals
 from invlift.fem.mesh.expressions import evaluate, is_expression, unknown_name
-from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, SimplexSearch, find_cells
+from invlift.fem.mesh.geometry import (
+    RELATIVE_TOLERANCE,
+    SimplexSearch,
+    find_cells,
+    find_closest_facet,
+)
+
+#: The group of all exterior facets, unless the mesh has one of that name.
+BOUNDARY = "boundary"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +53,11 @@ class Mesh:
         The file as the user gave it, for error messages.
     notes : tuple of str
         What of the file is left out, or changed.
+    unit : str
+        That of length, or "" if it is not known.
+    sides : mapping of str to ndarray of int64, shape (2, num_facets, dim)
+        Groups inside the body of which both sides have nodes of their own, each in the order of the
+        other: see :mod:`invlift.fem.mesh.splitting`.
     """
 
     points: np.ndarray
@@ -56,6 +69,7 @@ class Mesh:
     name: str
     notes: tuple[str, ...] = ()
     unit: str = ""
+    sides: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def size(self) -> str:
@@ -157,9 +171,13 @@ class Mesh:
 
     @cached_property
     def components(self) -> np.ndarray:
-        """Number of the connected part of the body that each node is in, shape (num_nodes,)."""
-        start = np.repeat(self.cells[:, 0], self.dim)
-        end = self.cells[:, 1:].reshape(-1)
+        """Number of the connected part of the body that each node is in, shape (num_nodes,).
+
+        Both sides of a group are in one part.
+        """
+        across = [each.reshape(2, -1) for each in self.sides.values()]
+        within = np.stack([np.repeat(self.cells[:, 0], self.dim), self.cells[:, 1:].ravel()])
+        start, end = np.concatenate([within, *across], axis=1)
         graph = coo_array((np.ones(len(start)), (start, end)), shape=(self.num_nodes,) * 2)
         return connected_components(graph, directed=False)[1]
 
@@ -193,9 +211,9 @@ class Mesh:
                     "put facets into it, or leave the condition out",
                 )
             return facets
-        if group == "boundary":
+        if group == BOUNDARY:
             return self.boundary_facets
-        raise _unknown(self, "boundary group", group, [*self.boundaries, "boundary"], where)
+        raise _unknown(self, "boundary group", group, [*self.boundaries, BOUNDARY], where)
 
     def cells_of(self, subdomain: str, where: str | None = None) -> np.ndarray:
         """Return the indices of a named subdomain's cells, shape (num_cells_in_group,).
@@ -252,6 +270,14 @@ class Mesh:
         tolerance = RELATIVE_TOLERANCE * self.diameter
         return find_cells(self.cell_search, points, tolerance)
 
+    def is_on_sides(self, points: np.ndarray) -> np.ndarray:
+        """Whether each of some points, (k, dim), is where a solution has two values, (k,)."""
+        found = np.zeros(len(points), dtype=bool)
+        for facets, _ in self.sides.values():
+            distances = find_closest_facet(self.points[facets], points)[2]
+            found |= distances <= RELATIVE_TOLERANCE * self.diameter
+        return found
+
     @cached_property
     def cell_search(self) -> SimplexSearch:
         """What finds cells near points."""
@@ -302,7 +328,7 @@ class Mesh:
         if group in self.subdomains:
             cells = self.subdomains[group]
             return self.cells[cells], self.volumes[cells]
-        known = [*self.subdomains, *self.boundaries, "boundary"]
+        known = [*self.subdomains, *self.boundaries, BOUNDARY]
         if group not in known:
             raise _unknown(self, "group", group, known, where)
         facets = self.facets(group, where)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, eye_array
 
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh.mesh import Mesh
@@ -54,6 +54,16 @@ class Refinement:
     parents: np.ndarray
     corners: np.ndarray
 
+    def after(self, first: Refinement) -> Refinement:
+        """As a refinement of the mesh that another made this one's mesh of."""
+        return replace(
+            self,
+            given=first.given,
+            nodes=csr_array(self.nodes @ first.nodes),
+            parents=first.parents[self.parents],
+            corners=self.corners.ravel()[first.corners],
+        )
+
     def of_field(self, location: str) -> csr_array:
         """Values of a field on the refined mesh from those on the given one, (N_fine, N).
 
@@ -74,7 +84,7 @@ def refined(mesh: Mesh, times: int = 1) -> Refinement:
     ----------
     mesh : Mesh
     times : int
-        How often, 1 or more.
+        How often, 0 or more.
 
     Returns
     -------
@@ -82,16 +92,11 @@ def refined(mesh: Mesh, times: int = 1) -> Refinement:
         Each cell is cut into 2^(dim times) of the same volume; boundary groups, subdomains, point
         fields (linear between nodes) and cell fields are those of the given mesh.
     """
-    found = _once(mesh)
-    for _ in range(times - 1):
-        again = _once(found.mesh)
-        found = Refinement(
-            mesh,
-            again.mesh,
-            again.nodes @ found.nodes,
-            found.parents[again.parents],
-            again.corners.ravel()[found.corners],
-        )
+    corners = np.arange(mesh.cells.size).reshape(mesh.cells.shape)
+    nodes, cells = csr_array(eye_array(mesh.num_nodes)), np.arange(mesh.num_cells)
+    found = Refinement(mesh, mesh, nodes, cells, corners)
+    for _ in range(times):
+        found = _once(found.mesh).after(found)
     return found
 
 

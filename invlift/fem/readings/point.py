@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 
+from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.readings.base import SOLUTION, Kind, Located, Places, Weights, find_places
+from invlift.fem.readings.base import (
+    SOLUTION,
+    Kind,
+    Located,
+    Places,
+    Weights,
+    at_row,
+    find_places,
+)
 from invlift.fem.readings.sensors import Sensors
 
 
-def _weights(mesh: Mesh, found: Places) -> Weights:
+def _weights(mesh: Mesh, sensors: Sensors, points: np.ndarray, found: Places) -> Weights:
+    if mesh.sides and (is_on := mesh.is_on_sides(points)).any():
+        where = at_row(sensors, int(np.flatnonzero(is_on)[0]), "x")
+        remedy = "move the place to one of its sides"
+        raise InputError(where, "a place beside the barrier", "one on it", remedy)
     return Weights(mesh.cells[found.cells], found.shapes)
 
 
 def _locate_points(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
     found = find_places(mesh, sensors, sensors.points, outside)
-    parts = {SOLUTION: _weights(mesh, found)}
+    parts = {SOLUTION: _weights(mesh, sensors, sensors.points, found)}
     return Located(parts, sensors.points, found.distances, found.is_kept)
 
 
 def _locate_differences(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
     first = find_places(mesh, sensors, sensors.points, outside)
     second = find_places(mesh, sensors, sensors.minus, outside, "2")
+    pairs = (sensors.points, first), (sensors.minus, second)
     places, weights = map(
-        np.hstack, zip(*(_weights(mesh, x) for x in (first, second)), strict=True)
+        np.hstack, zip(*(_weights(mesh, sensors, *each) for each in pairs), strict=True)
     )
     weights[:, mesh.dim + 1 :] *= -1.0
     return Located(

@@ -197,7 +197,9 @@ def assemble_transient(
         finer = _conditions_on(refinement, conditions)
         return of_equations(_equations(refinement.mesh, moved, read, **options, **finer))
 
-    model = refinable(of_equations(equations), mesh, equations.fields, again, refine_solution)
+    model = refinable(
+        of_equations(equations), mesh, equations.fields, again, refine_solution, body.barriers
+    )
     return Combinations(model, jax.device_put(matrix))
 
 

@@ -1,0 +1,117 @@
+"""Meshes cut along groups of facets inside the body, so that a solution may jump there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from invlift.errors import InputError
+from invlift.fem.mesh import checks as mesh_checks
+from invlift.fem.mesh.mesh import BOUNDARY, Mesh
+from invlift.fem.mesh.refinement import Refinement
+
+
+def split(mesh: Mesh, groups: Sequence[str], key: str) -> Refinement:
+    """Give both sides of boundary groups nodes of their own.
+
+    A node gets a copy for each further part that the groups cut its cells into; so the ends of a
+    group inside the body stay single.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    groups : sequence of str
+    key : str
+        What error messages blame, with the group.
+
+    Returns
+    -------
+    Refinement
+        With the cells of the mesh, and its nodes first. Its mesh has ``sides``, and the outer
+        boundary of the given one as the group "boundary".
+
+    Raises
+    ------
+    InputError
+        If there is no such group, a facet of it is on the outer boundary, or it cuts nothing.
+    """
+    size = mesh.dim + 1
+    rows, _ = mesh_checks.facets_of_cells(mesh.cells)
+    ids, first = mesh_checks.row_ids(rows)
+    distinct, is_inner = rows[first], np.bincount(ids) == 2
+    is_cut = np.zeros(len(first), dtype=bool)
+    numbers = {}
+    for group in groups:
+        numbers[group] = own = mesh_checks.find_rows(mesh.facets(group, (key, group)), distinct)
+        if not is_inner[own].all():
+            found = f"{np.count_nonzero(~is_inner[own])} of {len(own)} on its outer boundary"
+            remedy = "name a group inside, or leave that part out: nothing flows there"
+            raise InputError((key, group), "facets inside the body", found, remedy)
+        is_cut[own] = True
+    cells, of_copies = _with_copies(mesh, ids, rows, is_cut)
+    last = np.zeros(len(first), dtype=int)
+    last[ids] = np.arange(len(ids))
+
+    def on_side(facets: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Nodes of facets in the order of theirs, as the cells have them whose facets are at."""
+        old, new = mesh.cells[at // size], cells[at // size]
+        place = np.argmax(facets[:, :, None] == old[:, None, :], axis=2)
+        return np.take_along_axis(new, place, axis=1)
+
+    sides = {}
+    for group, own in numbers.items():
+        sides[group] = np.stack([on_side(distinct[own], at[own]) for at in (first, last)])
+        if np.array_equal(*sides[group]):
+            remedy = "mesh it with two edges at least, or let it end at the boundary"
+            raise InputError((key, group), "a group with a node between its facets", "none", remedy)
+    groups = {BOUNDARY: mesh.boundary_facets} | mesh.boundaries
+    boundaries = {
+        name: np.sort(on_side(facets, first[mesh_checks.find_rows(facets, distinct)]), axis=1)
+        for name, facets in groups.items()
+    }
+    num = mesh.num_nodes + len(of_copies)
+    given = np.concatenate([np.arange(mesh.num_nodes), of_copies])
+    nodes = csr_array((np.ones(num), (np.arange(num), given)), shape=(num, mesh.num_nodes))
+    whole = replace(
+        mesh,
+        points=mesh.points[given],
+        cells=cells,
+        boundaries=boundaries,
+        point_fields={name: each[given] for name, each in mesh.point_fields.items()},
+        sides=sides,
+    )
+    corners = np.arange(cells.size).reshape(cells.shape)
+    return Refinement(mesh, whole, nodes, np.arange(mesh.num_cells), corners)
+
+
+def _with_copies(mesh: Mesh, ids, rows, is_cut) -> tuple[np.ndarray, np.ndarray]:
+    """Cells with copies of nodes, (num_cells, dim + 1), and what nodes these are copies of."""
+    size = mesh.dim + 1
+    corners = mesh.cells.ravel()
+    is_near = np.zeros(mesh.num_nodes, dtype=bool)
+    is_near[rows[is_cut[ids]]] = True
+    # Corners of cells at one node are joined where their cells share a facet that is not cut.
+    order = np.argsort(ids, kind="stable")
+    pair = np.flatnonzero((ids[order][1:] == ids[order][:-1]) & ~is_cut[ids[order][1:]])
+    one, other = order[pair], order[pair + 1]
+    shared = rows[one]
+    ends = []
+    for at in (one, other):
+        place = np.argmax(shared[:, :, None] == mesh.cells[at // size][:, None, :], axis=2)
+        ends.append((at // size * size)[:, None] + place)
+    start, end = (each[is_near[shared]] for each in ends)
+    graph = coo_array((np.ones(len(start)), (start, end)), shape=(len(corners),) * 2)
+    parts = connected_components(graph, directed=False)[1]
+    near = np.flatnonzero(is_near[corners])
+    _, leader = np.unique(parts[near], return_index=True)
+    leaders = near[leader]  # a corner of each part of each node
+    _, keeps = np.unique(corners[leaders], return_index=True)
+    copied = np.delete(leaders, keeps)
+    number = np.full(parts.max() + 1, -1)
+    number[parts[copied]] = mesh.num_nodes + np.arange(len(copied))
+    own = number[parts]
+    return np.where(own < 0, corners, own).reshape(mesh.cells.shape), corners[copied]

@@ -1,0 +1,184 @@
+"""Barriers, across which the solution jumps, against exact solutions and cracks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import problem_files
+import pytest
+from problem_files import build, write_problem
+from structured import box_mesh
+
+import invlift
+from invlift.errors import InputError
+from invlift.fem.mesh.construction import mesh_from_arrays
+from invlift.fem.mesh.refinement import refined
+from invlift.fem.mesh.splitting import split
+from invlift.fem.readings.sensors import sensors_from_arrays
+
+HELD = {"left": 0.0, "right": 1.0}
+RESISTANCE = 0.7
+
+
+def with_wall(dim, num, top=1.0, bottom=0.0):
+    """The unit square or cube with a wall at x = 1/2, from y = bottom to top."""
+    box = box_mesh(dim, num)
+    facets, _, _ = box.distinct_facets
+    places = box.points[facets]
+    x, y = places[..., 0], places[..., 1]
+    is_wall = (np.isclose(x, 0.5) & (bottom - 1e-9 < y) & (y < top + 1e-9)).all(axis=1)
+    groups = {**box.boundaries, "wall": facets[is_wall]}
+    return mesh_from_arrays(box.points, box.cells, boundaries=groups, subdomains=box.subdomains)
+
+
+def forward(mesh, points, groups=(), kind="point", **options):
+    """The forward map: readings at points, then fluxes."""
+    places = np.concatenate([points, np.full((len(groups), mesh.dim), np.nan)])
+    kinds = [kind] * len(points) + ["flux"] * len(groups)
+    over = [""] * len(points) + list(groups)
+    sensors = sensors_from_arrays(places, np.zeros(len(places)), kinds=kinds, over=over)
+    observation = invlift.locate(mesh, sensors)
+    return invlift.assemble_poisson(
+        mesh, observation, **{"source": 0.0, "dirichlet": HELD} | options
+    )
+
+
+def readings(model, *further):
+    """Of a conductivity of 1, and further coefficients."""
+    num = model.num_coefficients - len(further)
+    return np.asarray(problem_files.readings(model, jnp.asarray([*np.zeros(num), *further])))
+
+
+def bar(x, resistance=RESISTANCE):
+    """A bar of conductivity 1 with a jump in its middle, and what flows through it."""
+    flow = 1.0 / (1.0 + resistance)
+    return flow * (x + resistance * (x > 0.5)), flow
+
+
+@pytest.mark.parametrize(("dim", "times", "location"), [(2, 0, "nodes"), (3, 1, "cells")])
+def test_a_wall_across_a_bar(dim, times, location):
+    """Exact on any mesh; without the wall the solution does not jump."""
+    mesh = with_wall(dim, 4 if dim == 2 else 2)
+    points = np.array([[0.2, 0.3, 0.4], [0.49, 0.6, 0.7], [0.51, 0.6, 0.7], [0.9, 0.1, 0.2]])[
+        :, :dim
+    ]
+    options = {"groups": ("right", "left"), "refine_solution": times, "location": location}
+    found = readings(forward(mesh, points, barriers={"wall": RESISTANCE}, **options))
+    exact, flow = bar(points[:, 0])
+    np.testing.assert_allclose(found, [*exact, flow, -flow], atol=1e-12)
+    plain = readings(forward(mesh, points, **options))
+    np.testing.assert_allclose(plain[:4], points[:, 0], atol=1e-12)
+
+
+def test_thickness_and_a_part_held_by_the_wall_alone():
+    """The right half is held by nothing but what flows through the wall."""
+    mesh, points = with_wall(2, 4), np.array([[0.25, 0.4], [0.75, 0.4]])
+    options = {"dirichlet": {"left": 2.0}, "source": {"high": 4.0}, "groups": ("left",)}
+    found = readings(forward(mesh, points, barriers={"wall": 3.0}, thickness=5.0, **options))
+    jump = 3.0 * 2.0  # what flows through each part of the wall's height: 4 over half the length
+    assert found[2] == pytest.approx(-2.0 * 5.0)
+    assert found[0] == pytest.approx(2.0 + 2.0 * 0.25, abs=1e-3)
+    # u = 3 + jump + 2 (x - 1/2) - 2 (x - 1/2)^2, up to the error of the mesh.
+    assert found[1] == pytest.approx(3.0 + jump + 0.5 - 0.125, abs=0.05)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_wall_that_ends_inside_the_body(dim):
+    """Very tight it is a crack, of a mesh with nodes of its own there; very leaky it is none."""
+    mesh = with_wall(dim, 4, top=0.5)
+    options = {"dirichlet": HELD, "source": 1.0}
+    points = np.array([[0.45, 0.1, 0.3], [0.55, 0.1, 0.3], [0.45, 0.9, 0.6]])[:, :dim]
+    cut = split(mesh, ["wall"], "barriers").mesh
+    groups = {name: cut.boundaries[name] for name in box_mesh(dim, 2).boundaries}
+    crack = mesh_from_arrays(cut.points, cut.cells, boundaries=groups)
+    assert crack.num_nodes > mesh.num_nodes
+    tight = readings(forward(mesh, points, barriers={"wall": 1e9}, **options))
+    np.testing.assert_allclose(tight, readings(forward(crack, points, **options)), rtol=1e-7)
+    leaky = readings(forward(mesh, points, barriers={"wall": 1e-9}, **options))
+    np.testing.assert_allclose(leaky, readings(forward(mesh, points, **options)), rtol=1e-7)
+    assert np.abs(tight - leaky).max() > 0.02
+
+
+def test_copies_are_of_the_nodes_between_the_facets():
+    """On the outer boundary nodes are doubled, at an end inside the body they are not."""
+    for top, num in ((1.0, 5), (0.5, 2)):
+        mesh = with_wall(2, 4, top)
+        found = split(mesh, ["wall"], "barriers")
+        assert found.mesh.num_nodes - mesh.num_nodes == num
+        one, other = found.mesh.points[found.mesh.sides["wall"]]
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(found.mesh.points, found.nodes @ mesh.points)
+        np.testing.assert_allclose(found.mesh.volumes, mesh.volumes)
+        np.testing.assert_array_equal(found.mesh.facets("left"), mesh.facets("left"))
+        assert len(found.mesh.facets("boundary")) == len(mesh.boundary_facets)
+        assert found.mesh.components.max() == 0
+    twice = split(refined(mesh).mesh, ["wall"], "barriers").after(refined(mesh))
+    np.testing.assert_allclose(twice.mesh.points, twice.nodes @ mesh.points, atol=1e-15)
+    corners = twice.mesh.cells.ravel()[twice.corners]
+    np.testing.assert_array_equal(twice.mesh.points[corners], mesh.points[mesh.cells])
+
+
+def test_an_unknown_resistance():
+    """One more coefficient, with derivatives of any order along a curve."""
+    mesh, points = with_wall(2, 4, top=0.5), np.array([[0.45, 0.1], [0.6, 0.3], [0.8, 0.9]])
+    options = {"source": 2.0}
+    known = invlift.lognormal(median=0.5, factor=3)
+    model = forward(mesh, points, barriers={"wall": known}, **options)
+    assert list(model.on_mesh.further) == ["barrier_wall"]
+    np.testing.assert_allclose(
+        readings(model, 0.7),
+        readings(forward(mesh, points, barriers={"wall": 0.7}, **options)),
+        rtol=1e-12,
+    )
+    num = model.num_coefficients
+    at = jnp.asarray([*np.linspace(-0.5, 0.5, num - 1), 0.7])
+    along = jnp.asarray(np.random.default_rng(1).standard_normal(num))
+    step = 1e-5
+    weights = jnp.arange(1.0, 4.0)
+
+    @jax.jit
+    def both(x):
+        return jax.jvp(model, (x,), (along,))[1], jax.grad(lambda y: weights @ model(y))(x)
+
+    tangent, gradient = both(at)
+    above, below = (problem_files.readings(model, at + sign * step * along) for sign in (1, -1))
+    slope = (above - below) / (2.0 * step)
+    np.testing.assert_allclose(tangent, slope, rtol=1e-6, atol=1e-8)
+    assert float(gradient @ along) == pytest.approx(float(weights @ slope), rel=1e-6)
+    assert abs(float(gradient[-1])) > 1e-3
+
+
+def test_a_field_in_time_behind_a_wall():
+    """Long after the change the solution is that of the steady problem."""
+    mesh, points = with_wall(2, 4), np.array([[0.25, 0.4], [0.75, 0.4]])
+    sensors = sensors_from_arrays(points, np.zeros(2), times=[200.0, 200.0])
+    held = {"left": 0.0, "right": invlift.steps([[0.0, 1.0]])}
+    model = invlift.assemble_poisson(
+        mesh, invlift.locate(mesh, sensors), source=0.0, dirichlet=held, storage=1.0,
+        barriers={"wall": RESISTANCE},
+    )  # fmt: skip
+    found = problem_files.readings(model, jnp.zeros(mesh.num_nodes))
+    np.testing.assert_allclose(found, bar(points[:, 0])[0], atol=1e-3)
+
+
+def test_barriers_of_a_problem_file(tmp_path):
+    changes = {
+        "pde.barriers": {"wall": {"distribution": "lognormal", "median": 0.5, "factor": 3.0}}
+    }
+    problem = build(write_problem(tmp_path, changes, mesh=with_wall(2, 4)))
+    assert "barrier_wall" in problem.shapes_of_draws()
+    wall = {"pde.barriers": {"wall": 1.0}}
+    for changes, mesh, part in (
+        ({"pde.barriers": {"fault": 0.5}}, with_wall(2, 4), r"\[pde\] barriers.fault: .*'wall'"),
+        ({"pde.barriers": {"wall": -1.0}}, with_wall(2, 4), r"\[pde\] barriers"),
+        ({"pde.barriers": {"top": 1.0}}, with_wall(2, 4), "4 of 4 on its outer boundary"),
+        (wall, with_wall(2, 4, 0.5, 0.25), "a group with a node between its facets"),
+        (wall | {"pde.lines": {"wall": 1.0}}, with_wall(2, 4), "a group that is no line"),
+    ):
+        with pytest.raises(InputError, match=part):
+            build(write_problem(tmp_path / "bad", changes, mesh=mesh))
+    table, source = "x,y,value\n0.5,0.4,2.1\n", [{"place": [0.5, 0.3], "strength": 1.0}]
+    with pytest.raises(InputError, match="row 2, column x: expected a place beside the barrier"):
+        build(write_problem(tmp_path / "on", wall, mesh=with_wall(2, 4), sensors=table))
+    changes = wall | {"pde.point_source": source}
+    with pytest.raises(InputError, match=r"point_source.*a place beside the barrier"):
+        build(write_problem(tmp_path / "on", changes, mesh=with_wall(2, 4)))
