@@ -70,7 +70,7 @@ def test_misfit_is_judged_by_groups_too(tmp_path):
     problem = build(write_problem(tmp_path, HELD, sensors=text))
     for size, level in ((3.0, "note"), (1.0, "ok")):
         eta = np.where(groups == "new", size, 0.0)
-        fit = Fit(np.full(40, 105.0), eta, *np.full((2, 40), 0.1), np.zeros(1))
+        fit = Fit(np.full(40, 105.0), eta, *np.full((2, 40), 0.1), *np.zeros((2, 1)))
         found = check_fit(problem, Start(np.zeros(1), eta, eta, fit))
         assert found.level == level
         assert ("group new" in found.detail) == (level == "note")

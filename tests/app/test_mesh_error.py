@@ -52,7 +52,7 @@ def problem_of(mesh, sigma, *, std=0.7, refine_solution=0, seed=0):
 def fit_of(problem):
     """The mode, without a search for a start."""
     sd, mode = np.full(30, float(problem.noise.sigma(np.zeros(0)))), laplace_approximation(problem)
-    return Fit(None, None, None, sd, mode.mode)
+    return Fit(None, None, None, sd, mode.mode, None)
 
 
 def finding_of(problem):

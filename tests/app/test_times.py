@@ -1,6 +1,7 @@
 """Problem files of fields that change in time: commands, results, and mistakes by their keys."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,13 @@ from command_line import assert_one_line, call
 from problem_files import build, write_problem
 
 import invlift
+from invlift.app.checks.derivatives import KERNEL, evaluate
 from invlift.app.checks.mesh_error import check_mesh_error, finer_model
+from invlift.app.checks.starts import with_first
 from invlift.app.checks.times import check_times
+from invlift.app.checks.told_in_time import check_told_in_time
+from invlift.app.runs.sampling import target_of
+from invlift.app.runs.starts import chosen_starts
 from invlift.problems.starts.search import Fit
 
 TIMES = [0.02, 0.1, 0.4]
@@ -109,7 +115,7 @@ def test_the_equation_in_time_is_solved_on_a_refined_mesh(tmp_path, storage):
 
 def test_the_error_of_the_mesh_is_told_of_a_field_in_time(tmp_path):
     problem = build(write(tmp_path))
-    fit = Fit(None, None, None, np.full(6, 1e-4), np.zeros(problem.prior.num_white))
+    fit = Fit(None, None, None, np.full(6, 1e-4), np.zeros(problem.prior.num_white), None)
     (told,) = check_mesh_error(problem, finer_model(problem), fit)
     assert told.level == "note"
     assert "refine_solution" in told.detail
@@ -123,6 +129,32 @@ def test_check_tells_of_times_and_repeated_rows(tmp_path):
     assert "1 readings are not after the first change" in found.detail
     (found,) = check_times(build(write(tmp_path)))
     assert found.level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("times", "sigma", "names", "words"),
+    [
+        (TIMES, 0.01, [], ""),  # negative control
+        ((30.0, 60.0), 0.01, ["diffusion time", "storage"], "100 times shorter"),
+        ((1e-5, 2e-5), 1e-3, ["diffusion time", "log_conductivity", "storage"], "10 times longer"),
+        (TIMES, 10.0, ["log_conductivity", "storage"], "next to nothing"),  # not by the times
+    ],
+)
+def test_check_notes_what_readings_at_such_times_cannot_tell(tmp_path, times, sigma, names, words):
+    unknown = {"distribution": "lognormal", "median": 1.0, "factor": 3.0}
+    pumped = WELL | {"strength": {"steps": [[0.0, 1.0]]}}
+    changes = {"pde.storage": unknown, "pde.point_source": [pumped], "noise.sigma": sigma}
+    rows = [(*place, time) for place in PLACES.values() for time in times]
+    text = "x,y,time,value\n" + "".join(f"{x},{y},{time},0.0\n" for x, y, time in rows)
+    problem = build(write(tmp_path, changes, text))
+    white = np.random.default_rng(1).standard_normal(problem.num_unknowns)
+    problem = replace(problem, observed=problem.predict(white))
+    starts = chosen_starts(problem, "prior", 1)(KERNEL, target_of(problem, KERNEL), 0)
+    fit = with_first(starts, lambda _, *arguments: evaluate(*arguments)).first.fit
+    found = check_told_in_time(problem, fit)
+    assert [each.name for each in found] == names
+    assert {each.level for each in found} <= {"note"}
+    assert words in "".join(each.detail for each in found)
 
 
 @pytest.mark.slow

@@ -70,6 +70,8 @@ class Fit(NamedTuple):
         By how much each reading changes with its noise variable, in its unit.
     white : (m,)
         Where the mode is.
+    white_sd : (m,)
+        Standard deviations of these in the normal approximation there; 1 before the data.
     """
 
     predicted: np.ndarray
@@ -77,6 +79,7 @@ class Fit(NamedTuple):
     sigma: np.ndarray
     sd: np.ndarray
     white: np.ndarray
+    white_sd: np.ndarray
 
 
 class Start(NamedTuple):
@@ -339,7 +342,10 @@ def _look_at_mode(problem: InverseProblem, lifted):
     eta, slope = whole.noise_variables(predicted, mode.zeta)
     sigma = jnp.broadcast_to(whole.noise.sigma(mode.zeta), eta.shape)
     norm = mode.white @ mode.white + mode.eta @ mode.eta
-    fit = Fit(predicted, eta, sigma, jnp.abs(1.0 / slope), mode.white)
+    gram = jnp.eye(mode.eta.size) + mode.by_white @ mode.by_white.T
+    along = jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(gram), mode.by_white, lower=True)
+    white_sd = jnp.sqrt(jnp.maximum(1.0 - jnp.sum(along**2, axis=0), 0.0))
+    fit = Fit(predicted, eta, sigma, jnp.abs(1.0 / slope), mode.white, white_sd)
     return mode.log_mass, norm, jnp.linalg.norm(mode.by_white, axis=1), *fit
 
 

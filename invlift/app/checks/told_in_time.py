@@ -1,0 +1,108 @@
+"""What readings of a field in time can tell: whether their times suit the storage, and of what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from invlift.app.checks.findings import Finding
+from invlift.fem.time.equations import ShiftedEquations
+from invlift.models.base import ForwardModel
+from invlift.problems.problem import InverseProblem, prediction
+from invlift.problems.starts.search import Fit
+
+#: A storage so large that nothing has arrived anywhere, relative to the one that is given.
+ENDLESS = 1e12
+#: Other times at which readings would tell more, relative to theirs.
+FACTORS = 10.0 ** np.arange(1, 7)
+#: Standard deviations of the noise below which readings do not differ, all together.
+ALIKE = 1.0
+#: Least share of an unknown's standard deviation before the data that is remarkable after them.
+HARDLY_LESS = 0.9
+
+
+def check_told_in_time(problem: InverseProblem, fit: Fit | None) -> list[Finding]:
+    """Notes where times do not resolve the diffusion, or an unknown is hardly told; else nothing.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    fit : Fit or None
+        Of the mode: what is said is of the field there.
+    """
+    if fit is None or problem.noise.is_exact or not _parts_in_time(problem.model):
+        return []
+    theta = np.concatenate([np.zeros(problem.noise.num_parameters), fit.white])
+
+    def predicted(factor: float) -> np.ndarray:
+        """Readings with so many times the storage: as those at times divided by it."""
+        model = _with_storage(problem.model, factor)
+        return np.asarray(prediction(replace(problem, model=model), theta))
+
+    return [*_of_times(predicted, fit.sd), *_of_unknowns(problem, fit)]
+
+
+def _parts_in_time(model: ForwardModel) -> list[ShiftedEquations]:
+    leaves = jax.tree.leaves(model, is_leaf=_is_in_time)
+    return [each for each in leaves if _is_in_time(each)]
+
+
+def _is_in_time(part) -> bool:
+    return isinstance(part, ShiftedEquations)
+
+
+def _with_storage(model: ForwardModel, factor: float) -> ForwardModel:
+    """The model with so many times its storage: each shift is multiplied with it."""
+
+    def scaled(part):
+        return replace(part, shifts=factor * part.shifts) if _is_in_time(part) else part
+
+    return jax.tree.map(scaled, model, is_leaf=_is_in_time)
+
+
+def _of_times(predicted: Callable[[float], np.ndarray], sd: np.ndarray) -> list[Finding]:
+    """Whether all readings come before what changes has arrived, or after it has ended."""
+
+    def difference(one, other):
+        return float(np.linalg.norm((one - other) / sd))
+
+    now, before = predicted(1.0), predicted(ENDLESS)
+    name, detail = "diffusion time", "nothing that changes has arrived yet at any reading: they "
+    if (gap := difference(now, before)) < ALIKE:
+        arrived = (f for f in FACTORS if difference(predicted(1.0 / f), before) >= ALIKE)
+        if (factor := next(arrived, None)) is None:
+            return []
+        detail += f"differ from the state before it by {gap:.2g} sd of the noise in all; times "
+        detail += f"after the changes, or periods, that are {factor:g} times longer would show it"
+        return [Finding("note", name, detail)]
+    if (gap := difference(now, predicted(0.1))) >= ALIKE:
+        return []
+    others = (f for f in FACTORS if difference(predicted(f), predicted(0.1 * f)) >= ALIKE)
+    if (factor := next(others, None)) is None:
+        return []
+    detail = "all readings are of the state in which the changes end: with a tenth of the storage "
+    detail += f"they differ by {gap:.2g} sd of the noise in all; times after the changes, or "
+    detail += f"periods, that are {factor:g} times shorter would show the storage"
+    return [Finding("note", name, detail)]
+
+
+def _of_unknowns(problem: InverseProblem, fit: Fit) -> list[Finding]:
+    """Unknowns whose standard deviation falls by little in any direction, by Laplace's method.
+
+    The variances of all white variables of a field fall by a sum that no direction of the field
+    exceeds.
+    """
+    prior = problem.prior
+    name = problem.coefficients_name
+    parts = prior.split(fit.white_sd) if prior.shapes else [(name, prior, fit.white_sd)]
+    found = []
+    for name, _, own in parts:
+        share = np.sqrt(max(1.0 - np.sum(1.0 - own**2), 0.0))
+        if own.size and share >= HARDLY_LESS:
+            detail = f"the readings tell next to nothing of {name}: its standard deviation stays "
+            detail += f"{100.0 * share:.3g} % of that of its prior, or more"
+            found.append(Finding("note", name, detail))
+    return found
