@@ -246,8 +246,9 @@ class InverseProblem(ProblemBase, Module):
         Parameters
         ----------
         units : mapping of str to str
-            Units as they are to be written, by the names of draws or readings: ``{"half_life":
-            "min"}``.  That of ``hare`` is that of ``hare_path`` as well.  Nothing is converted.
+            Units as they are to be written, by the names of draws, readings or their axes:
+            ``{"half_life": "min", "time": "d"}``.  That of ``hare`` is that of ``hare_path`` as
+            well.  Nothing is converted.
 
         Returns
         -------
@@ -256,15 +257,15 @@ class InverseProblem(ProblemBase, Module):
         Raises
         ------
         InputError
-            If there is no draw and no reading of a name, or a unit is no text or not the one that
-            the unknown has.
+            If there is no draw, no reading and no axis of a name, or a unit is no text or not the
+            one that the unknown has.
         """
         if not isinstance(units, Mapping):
             expected = "a dict of units by name"
             raise InputError("units", expected, f"{units!r}"[:80], 'give {"level": "mV"}, say')
         known = [each.name for each in self.model.readings]
         known += [name.removesuffix("_path") for name in self.shapes_of_draws()]
-        known += self.model.solutions
+        known += [*self.model.solutions, *self.axes]
         own = self.prior.units_by_name
         for name, unit in units.items():
             if str(name).removesuffix("_path") not in known:
@@ -274,6 +275,16 @@ class InverseProblem(ProblemBase, Module):
                 remedy = "give it once, that of the distribution: nothing is converted"
                 raise InputError(f"units, {name}", f"the unknown's, {own[name]}", unit, remedy)
         return replace(self, units=dict(units))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of readings and draws, such as time."""
+        of_all = [each.axes for each in self.model.readings]
+        of_all += [axes for _, axes in self.model.kept_axes]
+        found = [axis for axes in of_all for axis, _ in axes]
+        if self.sensors is not None and self.sensors.times is not None:
+            found.append("time")
+        return tuple(dict.fromkeys(found))
 
     def shapes_of_draws(self) -> dict[str, tuple[int, ...]]:
         """Shapes of what is kept of one draw, by name."""

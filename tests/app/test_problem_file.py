@@ -208,9 +208,9 @@ def test_a_robin_condition_alone_is_enough():
     assert parse_problem(data, "problem.toml").pde.dirichlet == {}
 
 
-def test_several_mistakes_are_counted():
+def test_several_mistakes_are_listed():
     data = changed({"sampler": {"draws": 0, "chains": 0, "warmup": -1}}, SMALL)
-    assert message_of(data).endswith("(and 2 more)")
+    assert message_of(data).endswith("(and 2 more: [sampler] warmup, [sampler] draws)")
 
 
 @pytest.mark.parametrize(

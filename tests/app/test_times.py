@@ -65,6 +65,7 @@ def test_all_that_a_file_can_say_is_the_same_problem(tmp_path):
     long = WELL | {"strength": {"steps": [[-1e4, 1.5]]}}
     stays = build(write(tmp_path, {"pde.point_source": [long]})).model
     np.testing.assert_allclose(held(phi), stays(phi), rtol=1e-3)
+    assert build(write(tmp_path, {"pde.time_unit": "h"})).units == {"time": "h"}
     twice = build(write(tmp_path, {"pde.storage": 2.0})).model
     assert np.abs(np.asarray(twice(phi)) - expected).max() > 1e-3  # negative control
 

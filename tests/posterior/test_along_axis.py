@@ -1,5 +1,7 @@
 """Quantities along an axis of numbers: their bands, their readings, the forecast, new readings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection, PolyCollection
@@ -9,6 +11,7 @@ from posterior_cases import Chain
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
 from invlift.posterior.output.run_folder import read_posterior
+from invlift.posterior.output.with_units import readings_with_units
 from invlift.posterior.statistics.series import in_time, readings_along, series_of
 
 TIMES = [0.0, 1.0, 2.0, 4.0, 5.0, 7.0]
@@ -193,5 +196,10 @@ def test_each_sensor_of_a_field_in_time_is_a_series():
         assert {ax.get_xscale() for ax in axes} == {"log"}
         middles = [ax.transScale.transform((0.1, 0.0))[0] for ax in axes]
         np.testing.assert_allclose(middles, -1.0)
+    units = Quantity("predicted", {"sensor": None}, "degC", axis_units={"time": "min"})
+    named = replace(posterior, quantities=(units,))
+    assert {(each.axis_unit, each.unit) for each in named.fit.series} == {("min", "degC")}
+    assert {ax.get_xlabel() for ax in named.plot.series()} == {"", "time [min]"}
+    assert "time [min]" in readings_with_units(named.fit.table(), named)
     # Without times readings are those of one state, and no series.
     assert in_time(Readings(np.arange(4.0), None, np.zeros((4, 2)))) == {}

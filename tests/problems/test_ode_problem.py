@@ -91,7 +91,7 @@ def test_draws_have_times_and_units(tmp_path):
         slope=lambda time, state, rate, warm, life: cooling(time, state, rate, warm),
         initial=lambda rate, warm, life: at_first(rate, warm),
     )
-    made = made.with_units({"body": "degree C", "life": "min", "sigma": "K"})
+    made = made.with_units({"body": "degree C", "life": "min", "sigma": "K", "time": "h"})
     posterior = made.posterior(sample(made, "rwm", chains=2, warmup=60, draws=60, seed=1))
     data = posterior.to_arviz().posterior
     assert data["body_path"].dims[-1] == "time"
@@ -108,6 +108,7 @@ def test_draws_have_times_and_units(tmp_path):
         assert {name: unit for name, unit in found.items() if unit} == units
         labels = [axes.get_ylabel() for axes in back.plot.series().figure.axes]
         assert labels == ["body [degree C]", "residual", "glass", "residual"]
+        assert {axes.get_xlabel() for axes in back.plot.series()} == {"", "time [h]"}
         assert "body_path[4.0] [degree C]" in str(back)
         assert "life[1] [min]" in str(back)
         assert "warm " in str(back)

@@ -77,20 +77,23 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
         problem = inverse_problem(forward, prior, noise, sensors.values)
         if is_corrected:
             problem = corrected_at_mode(problem)
-        if spec.units is not None:
-            problem = problem.with_units(_units_of_draws(spec.units, problem))
+        if units := _units_of_draws(spec, problem):
+            problem = problem.with_units(units)
     return problem
 
 
-def _units_of_draws(units: UnitsTable, problem: InverseProblem) -> dict[str, str]:
-    """Units of the solution, of its readings and their noise, and of the logarithm of the field."""
+def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str]:
+    """Units of time, the solution, its readings and their noise, and the logarithm of the field."""
+    units = spec.units or UnitsTable()
     names = [*problem.model.solutions, PREDICTED] if units.solution else []
     drawn, kinds = problem.shapes_of_draws(), problem.sensors.kinds
     if names and SIGMA in drawn and not problem.noise.relative and kinds is None:
         names.append(SIGMA)
     has_field = units.conductivity is not None and FIELD in drawn
     of_field = {FIELD: logarithmic(units.conductivity)} if has_field else {}
-    return dict.fromkeys(names, units.solution) | of_field
+    has_time = spec.pde is not None and spec.pde.time_unit is not None
+    of_time = {"time": spec.pde.time_unit} if has_time and "time" in problem.axes else {}
+    return dict.fromkeys(names, units.solution) | of_field | of_time
 
 
 def read_mesh_of(spec: ProblemSpec) -> Mesh:

@@ -177,7 +177,8 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
         found = "no such table" if kind == MISSING else found
     if kind == UNKNOWN and remedy == "remove it":
         remedy = _move(path, data) or remedy
-    remark = f" (and {len(others)} more)" if others else ""
+    listed = ", ".join(where_in("", other.path) for other in others[:4])
+    remark = f" (and {len(others)} more: {listed}{', ...' * (len(others) > 4)})" if others else ""
     return InputError(where_in(file, path), expected, found, remedy + remark)
 
 

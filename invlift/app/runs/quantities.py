@@ -95,7 +95,13 @@ def _with_units(found: Sequence[Quantity], problem: InverseProblem) -> list[Quan
         unit = problem.units.get(name, problem.units.get(name.removesuffix("_path")))
         if unit is not None:
             known[name] = replace(known.get(name, _named(name, shape, "", ())), unit=unit)
-    return list(known.values())
+    of_axes = {axis: unit for axis, unit in problem.units.items() if axis in problem.axes}
+    return [
+        replace(each, axis_units={axis: of_axes[axis] for axis in of_axes if axis in each.axes})
+        if each.name != PREDICTED  # which has all of them, one for each reading
+        else replace(each, axis_units=of_axes)
+        for each in known.values()
+    ]
 
 
 def quantities_of_target(target: Target) -> tuple[Quantity, ...]:

@@ -54,7 +54,7 @@ def plot_series(
                 strip.sharex(ax)
                 draw_residuals(strip, each.read_at, residual[each.rows])
                 strip.set_xscale(ax.get_xscale())  # which sharing alone does not draw
-                strip.set(xlabel=each.axis, ylabel="residual")
+                strip.set(xlabel=with_unit(each.axis, each.axis_unit), ylabel="residual")
                 strip.yaxis.set_major_locator(MaxNLocator(4, integer=True, symmetric=True))
                 ax.tick_params(labelbottom=False)
                 ax.set_xlabel("")
@@ -87,7 +87,8 @@ def draw_series(ax: Axes, series: Series) -> None:
     if series.rows.size:
         style = {"color": INK, "markersize": mark_size(series.rows.size), "label": "readings"}
         ax.plot(series.read_at, series.observed, "o", **style)
-    ax.set(xlabel=series.axis, ylabel=with_unit(series.name, series.unit))
+    labels = with_unit(series.axis, series.axis_unit), with_unit(series.name, series.unit)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
     ax.margins(x=0.02)
     if series.spans_decades:
         ax.set_xscale("log")

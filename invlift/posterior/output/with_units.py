@@ -40,6 +40,7 @@ def readings_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> 
     is_one = known is not None and np.all(of_solution(posterior.sensors))
     units = dict.fromkeys("xyz", getattr(posterior.mesh, "unit", ""))
     units |= dict.fromkeys(_OF_READINGS, known.unit if is_one else "")
+    units |= known.axis_units if known is not None else {}
     return table.rename(columns={name: _named(name, unit) for name, unit in units.items()})
 
 

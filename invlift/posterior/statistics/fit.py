@@ -46,8 +46,9 @@ class Fit:
 
     @property
     def _coordinates(self) -> Mapping[str, Sequence]:
-        sensors = self.posterior.sensors
-        return in_time(sensors) or getattr(sensors, "coordinates", {})
+        sensors, predicted = self.posterior.sensors, self.posterior.described.get(PREDICTED)
+        unit = "" if predicted is None else predicted.unit
+        return in_time(sensors, unit) or getattr(sensors, "coordinates", {})
 
     def sensors(self) -> SensorStatistics:
         """Readings against predictions; an `InputError` without sensors, or predictions."""

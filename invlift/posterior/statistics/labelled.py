@@ -60,6 +60,7 @@ def label(
         if draw in sizes and len(sizes[draw]) != num_draws:  # of fields of two sizes
             draw = f"stored_draw_of_{name}"
         attributes = {"units": quantity.unit} if quantity.unit else {}
+        attributes |= {f"{axis}_units": unit for axis, unit in quantity.axis_units.items()}
         attributes |= {"is_derived": 1} if quantity.is_derived else {}
         attributes |= {} if quantity.is_linear else {"is_linear": 0}
         values = np.stack([np.asarray(chain) for chain in chains])
@@ -116,7 +117,12 @@ def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
     known = (None if values is None else values.to_numpy() for values in known)
     unit = variable.attrs.get("units", "")
     is_linear = bool(variable.attrs.get("is_linear", True))
-    return Quantity(name, axes_of(variable[0, 0]), unit, is_derived, *known, is_linear)
+    of_axes = {
+        key.removesuffix("_units"): value
+        for key, value in variable.attrs.items()
+        if key.endswith("_units")
+    }
+    return Quantity(name, axes_of(variable[0, 0]), unit, is_derived, *known, is_linear, of_axes)
 
 
 def axes_of(labelled: xr.DataArray | xr.Dataset) -> dict[str, list | None]:

@@ -31,6 +31,8 @@ class Quantity:
         each reading, one without axes is a scalar.
     unit : str
         As it is to be written; "" if it has none.
+    axis_units : mapping of str to str
+        Units of the coordinates along axes, such as time, by name; where there are any.
     is_derived : bool
         Whether it follows from other quantities that are drawn: it is then left out of the summary
         and of the diagnostics.
@@ -54,6 +56,7 @@ class Quantity:
     prior_density: np.ndarray | None = None
     known_cells: np.ndarray | None = None
     is_linear: bool = True
+    axis_units: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.posterior.names import KIND, OBSERVED, PREDICTED, UNITS, path_name
+from invlift.posterior.statistics.parts import of_solution
 from invlift.posterior.statistics.quantity import Quantity
 
 #: Of the quantiles of a series: the 90 and 50 % bands around the median.
@@ -28,6 +29,7 @@ class Series:
     name: str  # of the readings; of the quantity where there are none
     axis: str
     unit: str
+    axis_unit: str
     at: np.ndarray  # (k,) coordinates, increasing or equal
     quantiles: np.ndarray  # (5, k) of the draws without noise, at the LEVELS
     new_readings: np.ndarray | None = None  # (2, k) at the OUTER levels; None if noise is unknown
@@ -47,11 +49,11 @@ class Series:
         return float(last) if math.isfinite(last) and last < self.at[-1] else None
 
 
-def in_time(sensors: Any) -> dict[str, Sequence]:
+def in_time(sensors: Any, unit: str = "") -> dict[str, Sequence]:
     """Coordinates of the readings of a field in time, of which each sensor is a series.
 
     None of other readings.  A sensor is what has one place, kind and experiment; it is called by
-    its label, or by where it is.
+    its label, or by where it is.  The unit is that of readings of the solution.
     """
     known = getattr(sensors, "coordinates", {})
     points = getattr(sensors, "points", None)
@@ -69,7 +71,8 @@ def in_time(sensors: Any) -> dict[str, Sequence]:
         experiment, _, place = key
         own = label if label and len(by_key[key]) == 1 else ", ".join(f"{x:.6g}" for x in place)
         names.append(f"{experiment}, {own}" if experiment else own)
-    return {"name": names, "time": known["time"]}
+    units = np.where(of_solution(sensors), unit, "").tolist()
+    return {"name": names, "time": known["time"], UNITS: units}
 
 
 def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
@@ -118,7 +121,8 @@ def series_of(
             found.append(_series(name, path, draws[path.name], new_readings.get(path.name), **of))
         elif PREDICTED in draws and len(set(read_at)) > 1:
             unit = coordinates.get(UNITS, {rows[0]: ""})[rows[0]]
-            own = Quantity(name, {axis: read_at}, unit)
+            of_axes = quantities[PREDICTED].axis_units if PREDICTED in quantities else {}
+            own = Quantity(name, {axis: read_at}, unit, axis_units=of_axes)
             new = new_readings.get(name)
             if OBSERVED in new_readings:
                 new = [chain[:, rows] for chain in new_readings[OBSERVED]]
@@ -137,7 +141,8 @@ def _series(name, quantity: Quantity, chains, new=None, **of_readings) -> Series
 
     band = None if new is None else quantiles(new, OUTER)
     at, own = np.asarray(at, dtype=float)[order], quantiles(chains, LEVELS)
-    return Series(name, axis, quantity.unit, at, own, band, **of_readings)
+    units = quantity.unit, quantity.axis_units.get(axis, "")
+    return Series(name, axis, *units, at, own, band, **of_readings)
 
 
 def axis_of(quantity: Quantity) -> str | None:
