@@ -41,6 +41,21 @@ class Joined(ForwardModel):
     :class:`invlift.fem.equations.equation.LinearEquation`.
     """
 
+    @property
+    def coefficients_name(self) -> str | None:
+        """As of the first model."""
+        return self._models[0].coefficients_name
+
+    @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients, the same of all models."""
+        return self._models[0].num_coefficients
+
+    @property
+    def max_derivative(self) -> int:
+        """The least of all models."""
+        return min(model.max_derivative for model in self._models)
+
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,)."""
         (values,) = self._each(lambda model: (model(coefficients),))
@@ -132,11 +147,6 @@ class CombinedReadings(Joined):
     model: ForwardModel
     matrix: jax.Array
     whole: jax.Array | None = field(default=None, kw_only=True)
-
-    @property
-    def max_derivative(self) -> int:
-        """As of the model."""
-        return self.model.max_derivative
 
     @property
     def _models(self):

@@ -20,6 +20,7 @@ from invlift.app.problem.sections import (
 from invlift.app.runs.mesh_correction import corrected_at_mode
 from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.equations.conditions import changed
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
 from invlift.fem.mesh.construction import read_mesh, with_groups
@@ -260,7 +261,7 @@ def boundary_conditions(
 ) -> dict:
     """Source and boundary conditions as :func:`assemble_poisson` takes them."""
 
-    def built(value, *keys):
+    def built(keys, value):
         """A number, a field of the mesh by its name, or a distribution."""
         if isinstance(value, BoundaryNormalTable):
             return value.on(mesh, where(*keys, "mean"), keys[1])
@@ -268,34 +269,16 @@ def boundary_conditions(
             return value.build(where(*keys), clock)
         if isinstance(value, DistributionTable):
             return value.build()
-        is_field = isinstance(value, str)
-        return mesh.point_field(value, where(*keys), keys[1]) if is_field else value
+        if not isinstance(value, str):
+            return value
+        if keys == ("source",):
+            return mesh.field(value, where(*keys))
+        return mesh.point_field(value, where(*keys), keys[1])
 
-    source = pde.source
-    if isinstance(source, str):
-        source = mesh.field(source, where("source"))
-    elif isinstance(source, dict):
-        source = {name: built(value, "source", name) for name, value in source.items()}
-    else:
-        source = built(source, "source")
-    robin = {
-        group: tuple(
-            built(getattr(each, key), "robin", group, key) for key in ("coefficient", "ambient")
-        )
-        for group, each in pde.robin.items()
-    }
-    return {
-        "source": source,
-        "robin": robin,
-        **{
-            key: {group: built(value, key, group) for group, value in getattr(pde, key).items()}
-            for key in ("dirichlet", "neumann")
-        },
-        "point_sources": [
-            (each.place, built(each.strength, "point_source", str(k), "strength"))
-            for k, each in enumerate(pde.point_source, start=1)
-        ],
-    }
+    given = {key: getattr(pde, key) for key in ("source", "dirichlet", "neumann")}
+    given["robin"] = {group: (x.coefficient, x.ambient) for group, x in pde.robin.items()}
+    given["point_sources"] = [(each.place, each.strength) for each in pde.point_source]
+    return changed(given, built)
 
 
 def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:

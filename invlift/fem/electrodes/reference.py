@@ -60,21 +60,6 @@ class ReferenceDifference(Joined):
     reference: LinearlyMapped
     on_mesh: OnMesh = aside(OnMesh())
 
-    @property
-    def coefficients_name(self) -> str | None:
-        """As of the body."""
-        return self.body.coefficients_name
-
-    @property
-    def max_derivative(self) -> int:
-        """As of the body."""
-        return self.body.max_derivative
-
-    @property
-    def num_coefficients(self) -> int:
-        """Number N of coefficients."""
-        return self.body.num_coefficients
-
     def alike(self) -> np.ndarray | None:
         """As of the body, of which the reference has the same readings."""
         return self.body.alike()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import skfem
 
-from invlift.errors import InputError
+from invlift.errors import InputError, KeyPath
 from invlift.fem.equations.discretisation import (
     boundary_load,
     facet_basis,
@@ -22,6 +23,38 @@ from invlift.fem.mesh.mesh import Mesh, check_anchored
 Source = float | dict[str, float] | np.ndarray
 #: Coordinates (dim,) and strength of each.
 PointSources = Sequence[tuple[Sequence[float], float]]
+
+
+def changed(conditions: Mapping[str, Any], change: Callable[[KeyPath, Any], Any]) -> dict[str, Any]:
+    """Conditions of which each number, field or distribution is changed.
+
+    Parameters
+    ----------
+    conditions : mapping
+        As :func:`invlift.assemble_poisson` takes them; keys that are none of them stay.
+    change : function of (where, value)
+        Where the value is: ("source",) or ("source", subdomain), ("dirichlet", group),
+        ("neumann", group), ("robin", group, "coefficient" or "ambient") or
+        ("point_source", number from 1, "strength").
+    """
+
+    def of(key, given):
+        if key == "source" and not isinstance(given, Mapping):
+            return change((key,), given)
+        if key in ("source", "dirichlet", "neumann"):
+            return {name: change((key, name), value) for name, value in (given or {}).items()}
+        if key == "robin":
+            return {
+                group: (change((key, group, "coefficient"), coefficient),
+                        change((key, group, "ambient"), ambient))
+                for group, (coefficient, ambient) in (given or {}).items()
+            }  # fmt: skip
+        if key == "point_sources":
+            return [(place, change(("point_source", number, "strength"), strength))
+                    for number, (place, strength) in enumerate(given or (), start=1)]  # fmt: skip
+        return given
+
+    return {key: of(key, given) for key, given in conditions.items()}
 
 
 def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) -> None:

@@ -17,18 +17,6 @@ class EquationFamily(Joined):
     arrays (K, ...).
     """
 
-    max_derivative = LinearEquation.max_derivative
-
-    @property
-    def coefficients_name(self) -> str:
-        """As of the equation."""
-        return self.equation.coefficients_name
-
-    @property
-    def num_coefficients(self) -> int:
-        """Number N of coefficients."""
-        return self.equation.num_coefficients
-
     @property
     def _parameters(self) -> PyTree:
         """What tells the equations apart: arrays (K, ...)."""

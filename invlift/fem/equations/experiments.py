@@ -76,18 +76,6 @@ class Experiments(Joined):
     solutions: tuple[str, ...] = static()
     on_mesh: OnMesh = aside(OnMesh())
 
-    max_derivative = LinearEquation.max_derivative
-
-    @property
-    def coefficients_name(self) -> str:
-        """As of the equations."""
-        return self.equations[0].coefficients_name
-
-    @property
-    def num_coefficients(self) -> int:
-        """Number N of coefficients."""
-        return self.equations[0].num_coefficients
-
     def alike(self) -> np.ndarray:
         """As :meth:`ForwardModel.alike`: of one equation, where they are alike."""
         labels = np.zeros((2, sum(at.shape[0] for at in self.places)), dtype=int)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from invlift.fem.equations.conditions import changed
 from invlift.fem.fields.random_field import RandomField
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FIELD, FLUXES, SOLUTION, Weights
@@ -36,26 +37,17 @@ class InterpolatedField(RandomField):
 def conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Conditions as :func:`invlift.assemble_poisson` takes them, arrays and fields interpolated."""
 
-    def of_group(group, value):
+    def interpolated(where, value):
+        if where == ("source",):
+            return field_on(refinement, value)
         if isinstance(value, RandomField):
-            own = np.unique(refinement.given.facets(group))
-            matrix = refinement.nodes[np.unique(refinement.mesh.facets(group))][:, own]
-            parts = of_group(group, value.mean), value.sd, value.correlation_range
+            own = np.unique(refinement.given.facets(where[1]))
+            matrix = refinement.nodes[np.unique(refinement.mesh.facets(where[1]))][:, own]
+            parts = interpolated(where, value.mean), value.sd, value.correlation_range
             return InterpolatedField(*parts, refinement.given.points[own], matrix)
         return refinement.nodes @ np.asarray(value) if _is_array(value) else value
 
-    found = dict(conditions)
-    for key in ("dirichlet", "neumann"):
-        if found.get(key):
-            found[key] = {group: of_group(group, each) for group, each in found[key].items()}
-    if found.get("robin"):
-        found["robin"] = {
-            group: tuple(of_group(group, each) for each in pair)
-            for group, pair in found["robin"].items()
-        }
-    if "source" in found:
-        found["source"] = field_on(refinement, found["source"])
-    return found
+    return changed(conditions, interpolated)
 
 
 def field_on(refinement: Refinement, given: Any) -> Any:

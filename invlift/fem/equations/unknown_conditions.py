@@ -101,7 +101,6 @@ def parts_of(
         close = closest(key, KEYS)
         remedy = f"did you mean {close!r}?" if close else "remove it"
         raise InputError(f"condition {key}", f"one of {', '.join(KEYS)}", repr(key), remedy)
-    check_is_steady(conditions)
     given = {key: conditions.get(key) or {} for key in ("dirichlet", "neumann", "robin")}
     points = conditions.get("point_sources") or ()
     check_conditions(mesh, **given, point_sources=points)
@@ -185,6 +184,7 @@ class _Unknowns:
 
     def known(self, key: str, where: str | KeyPath, value, unit: Callable[[], Unit]):
         """The value, or zero if it is unknown."""
+        check_is_steady(value)
         if not is_distribution(value):
             return value
         self.add(key, where, one_number(where, value), unit)
@@ -192,6 +192,7 @@ class _Unknowns:
 
     def coefficient(self, group: str, value):
         """A Robin coefficient, or the name of an unknown one."""
+        check_is_steady(value)
         if not is_distribution(value):
             return coefficient_on(self.mesh, group, value)
         where = ("robin", group, "coefficient")

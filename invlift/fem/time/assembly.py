@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from invlift.errors import InputError, errors_at
+from invlift.errors import InputError, KeyPath, errors_at
+from invlift.fem.equations.conditions import changed
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form
 from invlift.fem.equations.experiments import (
@@ -49,6 +50,8 @@ from invlift.unknowns.priors.base import Prior
 
 #: What a storage that is unknown is called among the draws, a number and the logarithm of a field.
 STORAGE, LOG_STORAGE = "storage", "log_storage"
+#: Of the numbers that change.
+ORDER = "source", "point_source", "neumann", "dirichlet", "robin"
 
 
 class _FinerField(NamedTuple):
@@ -234,7 +237,7 @@ def _equations(
         with errors_at(partial(in_experiment, each.name)):
             if initial is not None:
                 conditions = begun_at_zero(conditions, initial)
-            parts = parts_of(mesh, body.basis, _before(conditions), prefix)
+            parts = parts_of(mesh, body.basis, changed(conditions, _before), prefix)
             own = list(_changes(conditions))
             if not own:
                 expected = "a number that changes in time: steps, in the place of a number"
@@ -276,44 +279,23 @@ def _prefix(experiment: Experiment, experiments: Sequence[Experiment]):
     return lambda key: own if key in experiment.conditions else ""
 
 
-def _before(given):
-    """Conditions, or one of them, before anything changes."""
-    if isinstance(given, SCHEDULES):
-        return given.before
-    if isinstance(given, Mapping):
-        return {key: _before(each) for key, each in given.items()}
-    if isinstance(given, list | tuple):
-        return type(given)(map(_before, given))
-    return given
+def _before(where: KeyPath, value: Any) -> Any:
+    """What a value is before anything changes, for :func:`changed`."""
+    return value.before if isinstance(value, SCHEDULES) else value
 
 
 def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
-    """Each number that changes, with conditions in which all others are zero."""
-    robin = conditions.get("robin") or {}
-    nothing = {
-        "dirichlet": dict.fromkeys(conditions.get("dirichlet") or {}, 0.0),
-        "robin": {group: (coefficient, 0.0) for group, (coefficient, _) in robin.items()},
-    }
-    source = conditions.get("source", 0.0)
-    if isinstance(source, SCHEDULES):
-        yield _Change(nothing | {"source": 1.0}, source)
-    for name, value in source.items() if isinstance(source, Mapping) else ():
-        if isinstance(value, SCHEDULES):
-            yield _Change(nothing | {"source": {name: 1.0}}, value)
-    for place, strength in conditions.get("point_sources") or ():
-        if isinstance(strength, SCHEDULES):
-            yield _Change(nothing | {"point_sources": [(place, 1.0)]}, strength)
-    for group, value in (conditions.get("neumann") or {}).items():
-        if isinstance(value, SCHEDULES):
-            yield _Change(nothing | {"neumann": {group: 1.0}}, value)
-    for group, value in (conditions.get("dirichlet") or {}).items():
-        if isinstance(value, SCHEDULES):
-            held = nothing["dirichlet"] | {group: 1.0}
-            yield _Change(nothing | {"dirichlet": held}, value)
-    for group, (coefficient, ambient) in robin.items():
-        if isinstance(ambient, SCHEDULES):
-            exchanged = nothing["robin"] | {group: (coefficient, 1.0)}
-            yield _Change(nothing | {"robin": exchanged}, ambient)
+    """Each number that changes, with conditions of which it alone is one and others are zero."""
+    values = []
+    changed(conditions, lambda *found: values.append(found))
+    values.sort(key=lambda found: ORDER.index(found[0][0]))
+    for at, schedule in values:
+        if isinstance(schedule, SCHEDULES):
+
+            def unit(where, value, at=at):
+                return value if where[2:] == ("coefficient",) else float(where == at)
+
+            yield _Change(changed(conditions, unit), schedule)
 
 
 def _check_same(parts: Sequence[Parts]) -> None:

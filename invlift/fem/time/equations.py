@@ -85,18 +85,6 @@ class SteadyAndShifted(Joined):
     on_mesh: OnMesh = aside(OnMesh())
     error: float | None = aside()
 
-    max_derivative = LinearEquation.max_derivative
-
-    @property
-    def num_coefficients(self) -> int:
-        """Number N of coefficients."""
-        return self.shifted.num_coefficients
-
-    @property
-    def coefficients_name(self) -> str:
-        """As of the steady equation."""
-        return self.steady.coefficients_name
-
     @property
     def _models(self):
         return self.steady, self.shifted

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, KeyPath
+from invlift.fem.equations.conditions import changed
 from invlift.fem.time.schedules import Oscillation, Steps
 
 
@@ -26,32 +27,16 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
     """
     if not (np.isscalar(initial) and np.isreal(initial) and np.isfinite(initial)):
         raise InputError("initial", "a number", f"{initial!r}"[:80], "give one, or leave it out")
-    source, robin = conditions.get("source", 0.0), conditions.get("robin") or {}
-    if isinstance(source, Mapping):
-        source = {name: _begun(each, 0.0, ("source", name)) for name, each in source.items()}
-    else:
-        source = _begun(source, 0.0, "source")
-    return {
-        "source": source,
-        "robin": {
-            group: (coefficient, _begun(ambient, initial, ("robin", group, "ambient")))
-            for group, (coefficient, ambient) in robin.items()
-        },
-        **{
-            key: {
-                group: _begun(value, before, (key, group))
-                for group, value in (conditions.get(key) or {}).items()
-            }
-            for key, before in (("dirichlet", initial), ("neumann", 0.0))
-        },
-        "point_sources": [
-            (place, _begun(strength, 0.0, ("point_source", number, "strength")))
-            for number, (place, strength) in enumerate(conditions.get("point_sources") or (), 1)
-        ],
-    }
+
+    def begun(where, value):
+        if where[2:] == ("coefficient",):
+            return value
+        return _begun(value, initial if where[0] in ("dirichlet", "robin") else 0.0, where)
+
+    return changed(conditions, begun)
 
 
-def _begun(value: Any, before: float, where: str) -> Steps | float:
+def _begun(value: Any, before: float, where: KeyPath) -> Steps | float:
     """A number that is ``before`` until time 0; itself if it does not change then."""
     if isinstance(value, Steps):
         if value.times[0] < 0.0:

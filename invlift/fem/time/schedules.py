@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,16 +170,8 @@ def _rows(name: str, given: Sequence, width: int, expected: str, remedy: str) ->
     return array
 
 
-def check_is_steady(conditions: Mapping[str, Any]) -> None:
-    """Refuse numbers that change in time, where the field has no storage."""
-    if _has_schedule(conditions):
+def check_is_steady(value: Any) -> None:
+    """Refuse a number that changes in time, where the field has no storage."""
+    if isinstance(value, SCHEDULES):
         expected, found = "the storage, as a number changes in time", "none"
         raise InputError("storage", expected, found, "give it, or a number that does not change")
-
-
-def _has_schedule(given: Any) -> bool:
-    if isinstance(given, SCHEDULES):
-        return True
-    if isinstance(given, Mapping):
-        given = list(given.values())
-    return isinstance(given, list | tuple) and any(map(_has_schedule, given))
