@@ -30,5 +30,5 @@ def __getattr__(name: str):
     return found
 
 
-# What stands above problems is handed down to them, so that no module imports one above it.
+# Problems get functions of higher layers here, as no module imports one of a higher layer.
 ProblemBase.posterior_of = staticmethod(lambda *run, **asked: _find("posterior_of")(*run, **asked))

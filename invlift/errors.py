@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the command line tells of errors before it imports anything large
+if TYPE_CHECKING:  # the command line reports errors before it imports anything large
     import numpy as np
 
 #: A place in what was given: names of tables, keys and arguments, and numbers, from the outermost.
@@ -90,7 +90,7 @@ def as_input_error(where: str | KeyPath, expected: str, remedy: str) -> Iterator
     except InputError:
         raise
     except Exception as error:
-        import jax.errors  # commands tell errors of what they find before JAX can be imported
+        import jax.errors  # commands report errors that they find before JAX can be imported
 
         traced = jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
         remedy = USE_JAX if isinstance(error, traced) else remedy

@@ -44,5 +44,5 @@ class Standards(NamedTuple):
     caveat: str = ""
 
 
-#: Of draws of which nobody knows how they were made.
+#: For draws of an unknown method.
 NO_STANDARDS = Standards()

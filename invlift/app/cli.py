@@ -20,22 +20,22 @@ differential equations, state spaces and diffusions; NumPyro models.
 #: By command, what it does, and an example of it.  The first ones need no file of yours.
 COMMANDS = {
     "example": ("write the files of a small example, or list the examples", "disc"),
-    "check": ("look a problem over before running it", "disc/problem.toml"),
+    "check": ("check a problem before a run", "disc/problem.toml"),
     "run": ("sample the posterior and write the results", "disc/problem.toml"),
     "report": ("show a run in one page of HTML", "disc/results/disc"),
     "next-sensor": (
-        "where one more reading would tell most, by the draws of a run", "disc/results/disc",
+        "where one more reading reduces the uncertainty most", "disc/results/disc",
     ),
     "loo": ("compare runs of the same readings by leave-one-out predictions", "one/ another/"),
     "simulate": (
         "readings of a draw from the prior", "disc/problem.toml --seed 1 --out simulated.csv",
     ),
     "compare": (
-        "run several sampling methods for the same time and tell how they did",
+        "run several sampling methods for the same time and compare them",
         "disc/problem.toml --methods chmc,nuts",
     ),
     "calibrate": (
-        "see in simulations whether the draws are those of the posterior",
+        "check with simulated data whether draws are those of the posterior",
         "disc/problem.toml --simulations 200",
     ),
     "serve": (

@@ -27,7 +27,7 @@ NODES = np.linspace(-8.0, 8.0, 80)
 #: Signs of readings of which only a limit is known, by how tables write them.
 BELOW, ABOVE = -1.0, 1.0
 SIGNS = {"": 0.0, "<": BELOW, ">": ABOVE}
-#: In the place of a sign, of a reading that is predicted and says nothing.
+#: In place of a sign: the reading is predicted, but left out of the density.
 LEFT_OUT = 2.0
 
 
@@ -368,7 +368,7 @@ class Noise(Module):
         etas = jnp.broadcast_to(nodes[:, None], (nodes.size, predicted.size))
         made = jax.vmap(lambda eta: self.observe(predicted, zeta, eta))(etas)
         weights = jax.nn.softmax(self.log_ratio(nodes, *shape) - 0.5 * nodes**2)
-        # Where the reading overflows, which a weight of 1e-15 has, nothing is known of the score.
+        # A reading that overflows has a weight of 1e-15; its score is left out.
         squares = jnp.nan_to_num(jax.vmap(score)(made) ** 2, posinf=0.0)
         return score(observed), weights @ squares
 
@@ -513,7 +513,10 @@ class Noise(Module):
         bad = np.flatnonzero(~np.isclose(found, etas, rtol=0.0, atol=1e-6))
         if bad.size:
             where = ("noise", type(self).__name__, f"inverse_transform of {values[bad[0]]:g}")
-            expected, found = f"{etas[bad[0]]:g}, of which transform makes it", f"{found[bad[0]]:g}"
+            expected, found = (
+                f"{etas[bad[0]]:g}, as transform of this gives that value",
+                f"{found[bad[0]]:g}",
+            )
             raise InputError(where, expected, found, "write the inverse of transform")
 
     @property

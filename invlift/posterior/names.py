@@ -1,6 +1,6 @@
 """Names of the draws that mean something to this layer; all others are scalars or vectors."""
 
-#: Log-conductivity, of which more is told than of other fields; coefficients of a user's own model.
+#: Log-conductivity, which has more results than other fields; coefficients of a user's own model.
 FIELD, PARAMETERS = "log_conductivity", "parameters"
 #: Its exponential, which follows from its draws.
 CONDUCTIVITY = "conductivity"

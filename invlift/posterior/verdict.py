@@ -53,7 +53,7 @@ MAX_RESIDUAL = 4.0
 # prior has: of fewer that may be chance.
 MANY_READINGS = 10
 MAX_STUCK_SHARE = 0.20
-# Chains that agree, and have this share of the effective draws asked for, want more draws alone.
+# Chains that agree and have this share of the effective draws needed only need more draws.
 NEARLY = 0.5
 # Of the audited steps. Wrong decisions bias the draws by no more than about their share.
 MAX_WRONG_RETURNS = 0.01
@@ -114,12 +114,12 @@ MISFIT_TOGETHER = (
 )
 SHARP_BENDS = "if that is too slow, choose a smaller prior std, or a noise scale of shorter tail"
 WRONG_RETURNS = 'set return_check = "exact" in the options of the sampler'
-NOT_READY = "mend the problem and run it again: these draws are of another posterior than meant"
+NOT_READY = "correct the problem and run it again: these draws are of the wrong posterior"
 REJECTIONS = "raise warmup so that the sampler can adapt"
 
 UNEXPLAINED = (
     "look for readings or lengths in another unit, codes for missing readings, and wrong places of "
-    "sensors: an unknown noise scale takes up what the model cannot explain"
+    "sensors: an unknown noise scale increases with the error of the model"
 )
 CONFLICT = "look at the data, or widen the prior if they are right"
 
@@ -223,10 +223,8 @@ def _rule_of_nothing_explained(fit: SensorStatistics, is_conflict: bool) -> Rule
     spread = float(np.std(observed))
     left = float(np.sqrt(np.mean(np.square(observed - fit.predicted_mean[fit.is_plain]))))
     noise = float(np.median(fit.noise_sd[fit.is_plain]))
-    text = (
-        "the model explains nothing of the data, no more than one number for all readings would: "
-    )
-    text += f"noise of sd {noise:.3g} beside readings of sd {spread:.3g}"
+    text = "the model fits the data no better than a constant: "
+    text += f"noise of sd {noise:.3g}, readings of sd {spread:.3g}"
     enough = observed.size >= (MIN_READINGS if is_conflict else MANY_READINGS)
     is_nothing = enough and left >= MAX_UNEXPLAINED * spread
     return Rule(is_nothing, DOUBT if is_conflict else WARNING, text, UNEXPLAINED)
@@ -320,8 +318,8 @@ def _rules_of_sampler(
     shortest = min(map(np.mean, _statistic(stats, "step_size")), default=np.inf)
     yield Rule(
         shortest < (standards.short_step or 0.0), WARNING,
-        f"chains had to move in steps of {shortest:.2g}, and {standards.short_step} is short: the "
-        "posterior bends sharply", SHARP_BENDS,
+        f"the step size is {shortest:.2g}, below {standards.short_step}: the posterior is strongly "
+        "curved", SHARP_BENDS,
     )  # fmt: skip
     least = standards.min_acceptance or 0.0
     for index, rates in enumerate(_statistic(stats, "acceptance_rate")):
@@ -337,8 +335,8 @@ def _rules_of_returns(stats: Sequence[Mapping[str, np.ndarray]]) -> Iterator[Rul
     """Of steps of constrained dynamics whose early return check was audited."""
     names = "num_return_disagreements", "num_return_audits"
     num_wrong, num_audited = (total(stats, name) or 0 for name in names)
-    text = f"the early check of the way back decided {num_wrong} of {num_audited} audited steps "
-    text += "otherwise than the exact one"
+    text = f"the early return check and the exact one differed in {num_wrong} of {num_audited} "
+    text += "audited steps"
     kind = REASON if num_wrong > MAX_WRONG_RETURNS * num_audited else WARNING
     yield Rule(num_wrong > 0, kind, text, WRONG_RETURNS)
 
@@ -352,7 +350,7 @@ def _rules_of_fit(
     yield Rule(
         num_far > 0, DOUBT if is_hopeless else WARNING,
         f"{num_far} of {size.size} readings are more than {MAX_RESIDUAL:g} standard deviations (of "
-        f"noise and prediction) away from what the model makes of them, {kind} "
+        f"noise and prediction) away from their predictions, {kind} "
         f"{names[worst]} by {size[worst]:.3g}", MISFIT,
     )  # fmt: skip
     p_value = 1.0 if misfit_p_value is None else misfit_p_value
@@ -361,7 +359,7 @@ def _rules_of_fit(
         (is_hopeless or not num_far) and p_value < MIN_MISFIT_P_VALUE,
         DOUBT if is_hopeless else WARNING,
         f"{'all readings' if num_far else 'no reading alone, but all'} together are further from "
-        "what the model makes of them than the "
+        "their predictions than the "
         f"noise explains (posterior predictive p-value {p_value:.2g})", MISFIT_TOGETHER,
     )  # fmt: skip
 

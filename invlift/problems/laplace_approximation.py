@@ -25,7 +25,7 @@ from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
 #: Rounds of fitting the field at the noise's parameters, and these to the linearised model: for
-#: starts, and for an approximation, whose steps go on until the next gains next to nothing.
+#: starts, and for an approximation, whose steps continue until the gain is negligible.
 NUM_ROUNDS, MANY_ROUNDS, LAST_GAIN = 4, 12, 1e-12
 #: Gradient of minus the log density of the field from which on its mode is not reached.
 MAX_GRADIENT = 0.01

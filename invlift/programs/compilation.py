@@ -32,7 +32,7 @@ from invlift.programs.pytrees import PyTree
 
 #: Most that is kept, bytes.
 MAX_KEPT = 10**9
-# Of the compiler's two ways to make kernels the one that takes less time and memory.
+# The one of the compiler's two ways to make kernels that takes less time and memory.
 _LIGHTER_KERNELS = {"xla_cpu_use_fusion_emitters": False}
 _NOT_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 # Products of small matrices by a library's function cost a call each, and keep the loop that they
@@ -59,8 +59,8 @@ class _Compiled(NamedTuple):
 #: Least severity of messages of the compiler that JAX sets, and that of fatal errors alone.
 _OF_JAX, _FATAL = "1", 3
 
-# Of a program that takes it minutes the compiler says "Very slow compile?", as an error: a user
-# cannot help that.  Whoever has asked for its messages gets them.
+# The compiler logs "Very slow compile?" as an error if a program takes minutes, which a user cannot
+# change.  A user who has asked for the compiler's messages gets them.
 _level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", _OF_JAX)
 if _level == _OF_JAX and jax.config.jax_logging_level == "NOTSET":
     utils.absl_set_min_log_level(_FATAL)
@@ -114,7 +114,7 @@ class Program:
     option that the environment variable ``XLA_FLAGS`` sets is left as it is.
     """
 
-    #: How many this process has had the compiler begin with.
+    #: Number of programs that this process has started to compile.
     num_begun = 0
 
     def __init__(
@@ -154,7 +154,7 @@ class Program:
         if _Process.is_forked:
             raise InputError(
                 f"process {os.getpid()}",
-                "one that was not forked after JAX had begun, as it would wait for ever",
+                "one that was not forked after the start of JAX, as it would wait for ever",
                 "one that was",
                 'start it anew: multiprocessing.get_context("spawn")',
             )
@@ -338,7 +338,7 @@ def num_cores() -> int:
 def _load(file: Path) -> _Compiled | None:
     """A kept program; None if there is none, or it cannot be used, whatever the reason."""
     try:
-        # What is unpickled is run: it must be this user's, and nobody else may have written to it.
+        # Unpickling runs code: the file must belong to this user, and no other may write to it.
         if not _is_own(file) or file.stat().st_mode & 0o022:
             return None
         # What is damaged is not run either: a flipped bit may end the process.

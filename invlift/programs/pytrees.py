@@ -9,7 +9,7 @@ import jax
 
 from invlift.programs.by_content import by_content
 
-#: Nested tuples, dicts and modules of arrays, whose structure its owner alone knows.
+#: Nested tuples, dicts and modules of arrays; only the code that makes one knows its structure.
 PyTree = Any
 
 

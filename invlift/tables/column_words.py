@@ -24,7 +24,7 @@ _REFUSED = {
         "error", "errors", "err", "std", "sd", "stdev", "std dev", "standard deviation",
         "uncertainty", "accuracy",
     },
-    "sigma with the standard deviation that the weight stands for": {"weight", "weights"},
+    "sigma, and give standard deviations instead of weights": {"weight", "weights"},
 }  # fmt: skip
 _UNITS = {"unit", "units"}
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
@@ -58,7 +58,7 @@ def used_rows(table: Table, has_times: bool = False) -> tuple[Table, list[str]]:
         where = f"{table.name}, row {table.first}, column {column}"
         for remedy, refused in _REFUSED.items():
             if word in refused:
-                what = f"rename it: {remedy}; or to a name that says nothing of errors"
+                what = f"rename it: {remedy}; or give it a name that does not mean an error"
                 raise InputError(where, "a column sigma for the noise", repr(column), what)
         if word in _UNITS and len(found := set(table.array(column).tolist())) > 1:
             remedy = "convert the readings to one unit and remove the column"
@@ -110,7 +110,7 @@ def _note_on_times(table: Table, column: str, where: str) -> list[str]:
 
 
 def unused(columns: Sequence[str], used: Sequence[str]) -> list[str]:
-    """A note on columns that say nothing here."""
+    """A note on columns that are not used here."""
     others = [column for column in columns if column not in used]
     return [f"not used, only kept beside results: {', '.join(others)}"] if others else []
 

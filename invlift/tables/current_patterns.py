@@ -31,7 +31,7 @@ _MATRICES = {
 }
 _UNITS = {"current": {"A": 1.0, "mA": 1e-3, "uA": 1e-6}, "voltage": {"V": 1.0, "mV": 1e-3}}
 _CURRENT = re.compile(r"(?:current|i)[ _]?(\d+)", re.IGNORECASE)
-#: Columns that say what is driven where there is one for each electrode's current.
+#: Columns that give the current by its electrodes, instead of one column for each electrode.
 _PAIRS = "a", "b", "current"
 #: Currents add up to zero but for what was rounded when they were written.
 _ROUNDED = 1e-3
@@ -80,8 +80,8 @@ def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
     where = f"{table.name}, row {table.first}"
     names = [without_unit(column)[0].casefold() for column in table.columns]
     if others := [each for each in _PAIRS if each in names]:
-        remedy = "remove it: what is driven is said twice"
-        expected = "no further column of what is driven beside currents of the electrodes"
+        remedy = "remove it: the current is given twice"
+        expected = "currents of the electrodes without a further column for them"
         raise InputError(where, expected, f"column {others[0]}", remedy)
     if sorted(found) != list(range(1, len(found) + 1)):
         expected = f"columns current 1 to current {len(found)}"

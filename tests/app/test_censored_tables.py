@@ -71,7 +71,7 @@ def test_a_run_keeps_limits(tmp_path, capsys):
     assert call("check", path) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "2 censored readings" in out
-    assert "beyond their limits where the others fit best" in out
+    assert "beyond their limits at the best fit of the others" in out
     assert call("run", path) in (0, 3)  # 20 draws are too few for a good verdict
     table = pd.read_csv(tmp_path / "out" / "sensor_fit.csv", keep_default_na=False)
     assert table["limit"].tolist() == ["<", "", "", ">", ""]

@@ -47,8 +47,8 @@ def test_an_unknown_scale_does_not_hide_it(tmp_path):
     report, found = findings(tmp_path, IN_FEET, UNKNOWN)
     assert not report.is_good
     assert found["fit"].level == "bad"
-    assert "above what its prior has" in found["fit"].detail
-    assert "no more than one number for all readings would" in found["fit"].detail
+    assert "above its prior (" in found["fit"].detail
+    assert "the model fits no better than a constant" in found["fit"].detail
     assert "sensor W2" in found["fit"].detail
 
 

@@ -291,9 +291,9 @@ def test_meshes_that_are_not_joined_are_noted():
             {},
             "0.0,0.5,2.0\n0.6,0.7,2.9\n",
             "note",
-            "1 readings say nothing about them, the first is sensor 0",
+            "1 readings contain no information, the first is sensor 0",
         ),
-        ({}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "ok", "readings move by"),
+        ({}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "ok", "readings vary by"),
     ],
 )
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
@@ -341,7 +341,7 @@ def test_readings_are_called_by_their_names():
     problem = cooling()
     start = Start(np.zeros(4), np.array([0.0, 900.0, 1.0]), np.array([0.0, 3.0, 5.0]))
     found = check_sensitivity(problem, start)
-    assert "1 readings say nothing about them, the first is body[0.0]" in found.detail
+    assert "1 readings contain no information, the first is body[0.0]" in found.detail
     assert "at body[1.0], which contradicts" in check_fit(problem, start).detail
 
 

@@ -147,7 +147,7 @@ def test_runs_that_were_killed_are_compared_and_tell_where_to_measure(results, t
     for each in (results, folder):
         assert call("next-sensor", each, "--num", "1") == 3
         out = capsys.readouterr().out
-        assert "From 120 draws: a place that tells nothing shows a share of about 0.008." in out
+        assert "From 120 draws: a place without information has a share of about 0.008." in out
         assert "has not converged" in out
 
 

@@ -75,7 +75,7 @@ def test_a_density_on_a_manifold_is_looked_over(invlift, arm):
 @pytest.mark.parametrize(
     ("name", "message", "status"),
     [
-        ("nowhere", "chain 0, start: expected values from which the manifold is reached", 2),
+        ("nowhere", "chain 0, start: expected values from which the projection", 2),
         ("wrong_gradient", "bad  gradient of the log density: wrong", 3),
     ],
 )

@@ -43,7 +43,7 @@ def test_check_and_run_refuse_it_in_the_same_words(tmp_path, capsys, case):
     refusal = capsys.readouterr().err.splitlines()[-1]  # before it, perhaps, that it compiles
     assert refusal.startswith(f"invlift: {bad}: expected a problem that is ready to run, found ")
     assert words in refusal
-    assert refusal.endswith("insist with --anyway")
+    assert refusal.endswith("run it with --anyway")
     assert not (bad.parent / "out").exists()
     # Negative control.
     assert call("check", good) == 0

@@ -109,7 +109,7 @@ def test_the_search_is_within_the_budget(tmp_path, capsys, monkeypatch):
     finally:
         is_over.set()
     err = capsys.readouterr().err
-    assert "the budget of 0.5 s was over while starts were looked for" in err
+    assert "the budget of 0.5 s was over during the search for starts" in err
     monkeypatch.undo()  # and the folder can be begun anew
     assert call("run", tmp_path / "problem.toml") == 3
 

@@ -79,7 +79,7 @@ def test_a_field_in_time_has_surveys_of_which_the_storage_is_one_unknown(tmp_pat
     for each in told:  # each tells of its own readings
         assert each.level == "note"
         assert "3 from -1 to 0.4" in each.detail
-        assert "1 readings are not after the first change" in each.detail
+        assert "1 readings are not later than the first change" in each.detail
 
 
 def test_a_reading_beside_the_well_of_its_experiment_is_noted_in_each_survey(tmp_path):

@@ -127,7 +127,7 @@ def test_check_tells_of_times_and_repeated_rows(tmp_path):
     (found,) = check_times(build(write(tmp_path, sensors=late)))
     assert found.level == "note"
     assert "4 from -1 to 0.4, by solutions of " in found.detail
-    assert "1 readings are not after the first change" in found.detail
+    assert "1 readings are not later than the first change" in found.detail
     (found,) = check_times(build(write(tmp_path)))
     assert found.level == "ok"
 

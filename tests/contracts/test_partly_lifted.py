@@ -22,7 +22,7 @@ from invlift.noise import (
     student_t_noise,
     unknown_scale,
 )
-from invlift.problems.choice import lift_choice, partly_lifted, told_directions
+from invlift.problems.choice import informative_directions, lift_choice, partly_lifted
 from invlift.problems.choice.lift_choice import Choice, choose
 from invlift.problems.choice.partly_lifted import Lift, PartlyLiftedProblem, partly_lifted_problem
 from invlift.problems.inverse_problem import inverse_problem
@@ -201,9 +201,9 @@ def test_starts_have_noise_that_the_rest_allows():
 @pytest.mark.usefixtures("programs_of_short_chains")
 def test_nothing_is_left_to_kicks_where_readings_are_linear(monkeypatch):
     """In the reference of what is not lifted the density of a linear problem is constant."""
-    monkeypatch.setattr(told_directions, "LEAST_VALUE", 0.0)
+    monkeypatch.setattr(informative_directions, "LEAST_VALUE", 0.0)
     target = target_of(problem_of(fn=linear), choose(problem_of(fn=linear)))
-    assert target.dimension == NUM_UNKNOWNS + told_directions.NUMBERS[0]
+    assert target.dimension == NUM_UNKNOWNS + informative_directions.NUMBERS[0]
     position = np.asarray(jax.jit(target.from_lifted)(0.5 * np.ones(NUM_UNKNOWNS)))
     force = jax.jit(target.point)(position).logdensity_grad
     assert np.abs(force).max() < 1e-9 * np.abs(position).max()
@@ -256,7 +256,7 @@ def test_few_readings_or_unknowns_are_all_lifted():
 def test_what_is_thin_and_curved_is_lifted():
     """Of readings that bend more are lifted than of straight ones."""
     straight, curved = (choice_of(fn=fn).reference.basis.shape[1] for fn in (linear, very_bent))
-    assert straight == told_directions.NUMBERS[0] < curved
+    assert straight == informative_directions.NUMBERS[0] < curved
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")

@@ -241,7 +241,7 @@ def test_mistakes_name_row_and_column(tmp_path, change, parts):
 
 def test_what_cannot_be_read():
     mesh, sensors = box_mesh(2, 3), table(2, ("flux", None, {"over": "right"}))
-    with pytest.raises(InputError, match=r"^flux, right: .*held, or of a Robin condition: left"):
+    with pytest.raises(InputError, match=r"^flux, right: .*Dirichlet or a Robin condition: left"):
         assemble_poisson(mesh, locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0})
     with pytest.raises(InputError, match=r"^offset, tools: .*the column group.*found rest"):
         locate(mesh, sensors, offsets={"tools": normal(0.0, 1.0)})

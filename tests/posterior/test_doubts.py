@@ -43,8 +43,8 @@ def test_an_unknown_scale_that_takes_up_everything_is_a_doubt_in_the_headline():
     assert verdict.headline.startswith("Converged")
     assert verdict.headline.endswith("but the model is in doubt.")
     (doubt,) = verdict.doubts
-    assert "explains nothing of the data" in doubt
-    assert "beside readings of sd 3.7" in doubt
+    assert "fits the data no better than a constant" in doubt
+    assert ", readings of sd 3.7" in doubt
     assert "the posterior median of sigma" in verdict.warnings[0]
     assert doubt in str(verdict)
 

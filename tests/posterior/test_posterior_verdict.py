@@ -229,7 +229,7 @@ def test_short_steps_are_noted(chains):
     for size, is_noted in ((0.01, True), (0.4, False)):
         verdict = judged(change_stat(chains, "step_size", np.full(400, size)))
         assert verdict.is_converged
-        assert any("in steps of 0.01" in warning for warning in verdict.warnings) == is_noted
+        assert any("the step size is 0.01" in warning for warning in verdict.warnings) == is_noted
 
 
 def test_low_acceptance_is_noted(chains):

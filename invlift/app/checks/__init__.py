@@ -101,8 +101,8 @@ def check_problem(
         tell(of_start := check_start(starts))
         tell(level.result() + predictions.result() + dependence.result() + time_step.result())
         is_fitted = all(each.level != "bad" for each in of_start)
-        # Where readings are missed by far, the start is at the end of what numbers can hold: what
-        # fails there is not the derivatives' fault.
+        # If the start misses the readings by far, its values are near overflow: derivatives that
+        # fail there can be right.
         position = starts[0] if is_fitted else usual_position(lifted)
         point, rng = evaluate(lifted, position), np.random.default_rng(seed)
         tell(check_derivatives(lifted, point, rng))

@@ -127,8 +127,8 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
     if is_file and sensors.electrodes is None and (rows := _at_point_sources(problem, spec)):
         notes.append(
             f"row {rows[0]} reads within a cell of a point source, where the solution depends on "
-            f"the size of the cells{f' (and {len(rows) - 1} more)' if rows[1:] else ''}: leave it "
-            "out, or read beside it"
+            f"the size of the cells{f' (and {len(rows) - 1} more)' if rows[1:] else ''}: remove "
+            "the row, or take a sensor farther from the source"
         )
     kinds = [] if sensors.kinds is None else sorted(set(sensors.kinds.tolist()))
     scale = problem.noise.scale

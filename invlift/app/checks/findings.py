@@ -36,6 +36,6 @@ class Report:
         """The verdict in words."""
         bad = [finding.name for finding in self.findings if finding.level == "bad"]
         if bad:
-            return f"Not ready to run: mend {', '.join(bad)} first."
+            return f"Not ready to run: correct {', '.join(bad)} first."
         notes = [finding.name for finding in self.findings if finding.level == "note"]
         return f"Ready to run; take note of {', '.join(notes)}." if notes else "Ready to run."

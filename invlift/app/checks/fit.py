@@ -44,7 +44,7 @@ def check_fit(problem: InverseProblem, start: Start) -> Finding:
     eta = start.fit.eta
     worst, p_value = int(np.argmax(np.abs(eta))), _p_value(eta)
     most = float(np.abs(eta[worst]))
-    detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
+    detail = f"the best fit has residuals of up to {most:.3g} sd of the noise"
     detail += f" (p-value of all {p_value:.2g})"
     if most > DOUBTFUL_RESIDUAL or p_value < DOUBTFUL_P_VALUE:
         return Finding("bad", "fit", f"{detail}, most at {_reading(problem, start.fit, worst)}")
@@ -68,8 +68,8 @@ def check_limits(problem: InverseProblem, start: Start) -> list[Finding]:
     theta = np.concatenate([np.zeros(problem.noise.num_parameters), start.fit.white])
     beyond = signs * (limits - np.asarray(prediction(problem, theta))) * (signs != 0.0)
     num, size = int(np.count_nonzero(beyond > 0.0)), int(np.count_nonzero(signs))
-    detail = f"{size} censored reading{'s' * (size > 1)}, which are in the density alone: {num} "
-    detail += "beyond their limits where the others fit best"
+    detail = f"{size} censored reading{'s' * (size > 1)}, not lifted: {num} beyond "
+    detail += "their limits at the best fit of the others"
     if not num:
         return [Finding("ok", "limits", detail)]
     worst = int(np.argmax(beyond))
@@ -82,14 +82,14 @@ def check_limits(problem: InverseProblem, start: Start) -> list[Finding]:
 def _of_a_start(problem: InverseProblem, start: Start) -> Finding:
     """Of a start that no mode was looked for near."""
     if problem.noise.num_parameters:
-        return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
+        return Finding("ok", "fit", "no limit: the unknown noise scale increases with the misfit")
     worst = int(np.argmax(start.misfit))
     most = start.misfit[worst]
-    detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
+    detail = f"the best fit has residuals of up to {most:.3g} sd of the noise"
     if most <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
     detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
-    detail += "boundary value where it stands, a unit, too small a noise)"
+    detail += "boundary value there, a unit, too small a noise)"
     return Finding("bad", "fit", detail)
 
 
@@ -99,10 +99,8 @@ def _of_unknown_noise(problem: InverseProblem, fit: Fit) -> Finding:
         observed, predicted = np.log(np.abs(observed)), np.log(np.abs(predicted))
     left, spread = observed - predicted, float(np.std(observed))
     rms, sigma = float(np.sqrt(np.mean(left**2))), float(np.median(fit.sigma))
-    detail = (
-        f"the best fit leaves {rms:.3g} of the readings' spread of {spread:.3g}, with noise of "
-    )
-    detail += f"scale {sigma:.3g}"
+    detail = f"the best fit has residuals of {rms:.3g} where readings vary by {spread:.3g}, and a "
+    detail += f"noise scale of {sigma:.3g}"
     zetas = np.stack(list(_draws_of_parameters(problem)))
     of_prior = np.median(np.asarray(_scales(problem.noise, zetas)), axis=-1)
     end = float(np.quantile(of_prior, 1.0 - PRIOR_TAIL))
@@ -110,12 +108,12 @@ def _of_unknown_noise(problem: InverseProblem, fit: Fit) -> Finding:
     is_above = sigma > end
     worst = int(np.argmax(np.abs(left)))
     if is_above:
-        detail += f", above what its prior has ({end:.3g} at most)"
+        detail += f", above its prior ({end:.3g} at most)"
     if is_nothing:
-        detail += ": the model explains no more than one number for all readings would"
+        detail += ": the model fits no better than a constant"
     if not (is_above or is_nothing):
         return Finding("ok", "fit", detail)
-    detail += f"; most is left at {_reading(problem, fit, worst)}"
+    detail += f"; the largest residual is at {_reading(problem, fit, worst)}"
     return Finding("bad" if is_above and is_nothing else "note", "fit", detail)
 
 
@@ -148,7 +146,7 @@ def _by_group(problem: InverseProblem, eta: np.ndarray) -> Iterator[tuple[str, f
 
 
 def _reading(problem: InverseProblem, fit: Fit, index: int) -> str:
-    """A reading beside what fits best and the others, and a unit in which it would be like them."""
+    """A reading with its best fit and the range of the others, and a unit in which it is there."""
     observed = np.asarray(problem.observed)
     reading, others = float(observed[index]), np.delete(observed, index)
     text = (

@@ -33,9 +33,9 @@ def check_level(problem: AnyProblem) -> list[Finding]:
         return []
     if np.abs(after - before).max() > NO_CHANGE * np.abs(before).max():
         return []
-    detail = "no reading changes if the whole field moves by a constant: readings fix ratios of "
-    detail += "the conductivity, and the prior its level; a known source, flux or transfer "
-    detail += "coefficient, or a known conductivity somewhere, would fix it"
+    detail = "no reading changes if the whole field moves by a constant: readings determine "
+    detail += "only ratios of the conductivity, and the prior its level; a known source, flux, "
+    detail += "transfer coefficient or conductivity somewhere would determine it"
     return [Finding("note", "level", detail)]
 
 

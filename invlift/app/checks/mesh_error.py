@@ -33,7 +33,7 @@ NOTABLE, TOO_LARGE, SHIFTED = 0.3, 1.0, 1.0
 #: halved twice: near wells once is not enough for a good estimate.
 MAX_NODES, FEW_NODES = 150_000, 10_000
 #: Relative residual of the system for these, and products at most: as many as there are directions
-#: that readings tell.
+#: that the readings determine.
 SOLVED, MAX_PRODUCTS = 1e-8, 300
 #: Draws at which it is looked at, of a run or of the linearised posterior.
 NUM_DRAWS = 3
@@ -78,7 +78,7 @@ def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     def size(times: int) -> int:
         return _num_nodes(mesh, known.num_refined + times)
 
-    # On the mesh that a correction was made with, nothing of the error is left by its making.
+    # On the mesh that a correction was made with, the estimated error is zero by construction.
     least = 2 if problem.model.is_corrected else 1
     if size(least) > MAX_NODES:
         reason = f"not estimated, as a refined mesh has about {size(least)} nodes"

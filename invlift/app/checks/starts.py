@@ -83,15 +83,16 @@ def check_sensitivity(problem: InverseProblem, start: Start) -> Finding:
         return Finding("ok", "sensitivity", "readings are exact: there is no noise to compare with")
     moves, level = start.sensitivity, "ok"
     blind = np.flatnonzero(moves < BLIND)
-    detail = f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
-    detail += "unknowns, as far as their prior allows"
+    detail = (
+        f"readings vary by {moves.min():.3g} to {moves.max():.3g} sd of the noise over the prior"
+    )
     if blind.size == moves.size:
         level = "bad"
-        detail += ": nothing next to the noise; are source, boundary values and units right?"
+        detail += ": much less than the noise; are source, boundary values and units right?"
     elif blind.size:
         first = name_of_reading(problem, blind[0])
         level = "note"
-        detail += f"; {blind.size} readings say nothing about them, the first is {first}"
+        detail += f"; {blind.size} readings contain no information, the first is {first}"
     return Finding(level, "sensitivity", detail)
 
 

@@ -46,7 +46,9 @@ def _of_times(times: np.ndarray, model: SteadyAndShifted, matrix, survey: str) -
     if model.error is not None:
         detail += f" (error below {model.error:.1g} of each mode's response)"
     if before := np.count_nonzero(is_before):
-        detail += f"; {before} readings are not after the first change, and of the steady state"
+        detail += (
+            f"; {before} readings are not later than the first change: they are of the steady state"
+        )
     is_rough = model.error is not None and model.error > TOLERANCE
     what = f"times of survey {survey}" if survey else "times"
     return Finding("note" if before or is_rough else "ok", what, detail)

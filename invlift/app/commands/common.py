@@ -23,7 +23,7 @@ from invlift.errors import InputError
 if TYPE_CHECKING:  # which takes longer to import than a command that has no table needs
     import pandas as pd
 
-#: Longest time that the thread which is told of Ctrl-C sleeps, s.
+#: Longest time that the thread which receives Ctrl-C sleeps, s.
 MAX_SLEEP = 0.5
 #: Exit status where the work was done but the verdict on it is bad, or it was stopped before.
 BAD_VERDICT = 3

@@ -104,7 +104,7 @@ def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) ->
 
 
 def next_sensor(parsed, console: Console, errors: Console) -> int:
-    """Tell where one more reading would tell most; return the exit status."""
+    """Say where one more reading reduces the variance most; return the exit status."""
     posterior = load(parsed.directory)
     found = posterior.next_sensors(typed("--num", parsed.num, integer(1, MAX_NUM)), parsed.of)
     shown = found.best.drop(columns="node").rename(columns={"share": "share of variance, in all"})
@@ -112,12 +112,12 @@ def next_sensor(parsed, console: Console, errors: Console) -> int:
     written = write_next_sensors(posterior, found, Path(parsed.directory))
     say(
         console,
-        f"From {found.num_draws} draws: a place that tells nothing shows a share of about "
+        f"From {found.num_draws} draws: a place without information has a share of about "
         f"{1.0 / found.num_draws:.1g}.",
     )
     has_converged = _has_converged(Path(parsed.directory), posterior)
     if not has_converged:
-        say(console, "The run has not converged, so that these shares are not reliable.")
+        say(console, "The run has not converged, so these shares are not reliable.")
     say(console, f"\nWritten: {', '.join(map(str, written))}")
     return 0 if has_converged else BAD_VERDICT
 

@@ -75,7 +75,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
                         find_objections, problem, spec, max_seconds=settings.budget
                     )
             except TimeoutError:
-                text = f"the budget of {settings.budget:g} s was over while starts were looked for"
+                text = f"the budget of {settings.budget:g} s was over during the search for starts"
                 say(errors, f"invlift: stopped before warm-up: {text}; nothing is kept")
                 return BAD_VERDICT
             keep_objections(directory, objections)
@@ -86,7 +86,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             return _write_results(spec, problem, run, objections, info, console, errors)
     if is_new:
         shutil.rmtree(directory)
-    found, remedy = "; ".join(objections), "mend that, or insist with --anyway"
+    found, remedy = "; ".join(objections), "correct this, or run it with --anyway"
     raise InputError(parsed.problem, "a problem that is ready to run", found, remedy)
 
 

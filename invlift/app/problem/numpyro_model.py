@@ -16,7 +16,7 @@ from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
 
 #: Steps of a model of few unknowns cost little, and short ones make fewer trajectories fail where
-#: its posterior bends sharply.
+#: its posterior is strongly curved.
 ACCEPTANCE = 0.95
 
 

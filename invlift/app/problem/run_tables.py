@@ -28,7 +28,7 @@ from invlift.files.tables import (
 )
 from invlift.samplers.kernels import KERNELS, Kernel
 
-#: What asks for as many draws as it takes.
+#: The value of draws that means: until the verdict is good.
 UNTIL_CONVERGED = "converged"
 #: Largest size of a number: wide enough for any unit, and its square and cube are numbers too.
 SIZE = 1e50

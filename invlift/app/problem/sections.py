@@ -348,7 +348,7 @@ class Sections(Table):
     def _has_one_equation(self) -> Sections:
         if (self.pde is None) == (self.electrodes is None):
             found = "neither" if self.pde is None else "both"
-            remedy = "say what drives and holds the solution, or remove one of them"
+            remedy = "give the sources and boundary conditions, or the electrodes"
             raise problem("a table [pde], or [electrodes] in its place", found, remedy)
         others = {
             "[experiment.NAME]": self.experiment,
@@ -361,7 +361,7 @@ class Sections(Table):
             remedy = "remove it, or name the electrodes: groups or width"
             raise problem("[electrodes] with an area", "[observations.reference]", remedy)
         if self.electrodes is not None and found:
-            expected = "[electrodes], whose table of readings says which drive a current, alone"
+            expected = "[electrodes] without this table, as the readings name the electrodes"
             raise problem(expected, found, "remove one of them")
         return self
 

@@ -40,14 +40,14 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
     except ImportError:
         remedy = "install it: pip install 'invlift[distributed]'"
         raise InputError(option, "the package distributed", "none", remedy) from None
-    # What Dask tells of workers that come and go is no concern of the person at the terminal.
+    # Dask's messages on workers that come and go do not help a user.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cluster, here = nullcontext(scheduler), {"n_workers": workers, "threads_per_worker": 1}
     if scheduler is None:
         here |= {"dashboard_address": "127.0.0.1:0", "preload": [__name__]}
         cluster = distributed.LocalCluster(**here)
-    # Not Dask's default: without an answer it would stay that, for all that asks Dask later, such
-    # as xarray when it writes a file.
+    # Not as Dask's default client: after a failure it would remain so, and xarray, for example,
+    # would use it to write a file.
     options = {"timeout": TIMEOUT, "set_as_default": False}
     try:
         with cluster as address, distributed.Client(address, **options) as client:
@@ -60,7 +60,7 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
         remedy = "start one with the command dask scheduler, or check the address"
         raise InputError(option, expected, found, remedy) from None
     except (distributed.KilledWorker, CancelledError):
-        expected, found = "a scheduler and workers that live", "those that were lost or killed"
-        remedy = "give workers more memory, or start anew, then go on with --resume: what came "
-        remedy += "before is saved"
+        expected, found = "a scheduler and workers that answer", "a lost or killed one"
+        remedy = "give workers more memory, or start them again; then continue with --resume: "
+        remedy += "earlier results are saved"
         raise InputError(option, expected, found, remedy) from None

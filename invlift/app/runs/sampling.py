@@ -204,7 +204,7 @@ def sample(
             on_progress=on_progress,
         )
     if not run.chains and budget is not None:
-        kept = "" if checkpoint is None else "; what there is of them is kept, resume=True goes on"
+        kept = "" if checkpoint is None else "; their iterations are saved, resume=True continues"
         logger.warning(
             f"budget = {budget:g} s was over before all chains had a draw: the run has no "
             f"chains{kept}"

@@ -139,17 +139,17 @@ class RoughStarts(Module):
         if self.kernel.target_kind != "manifold":
             return rough
         position = onto_manifold(self.target, rough)
-        # Also where it is there: rounding may hide that constraints follow from others until no
-        # step finds back.
+        # Also if it is on the manifold: rounding may hide that constraints depend on each other,
+        # and then no step can return to the manifold.
         check_independent(self.target, position, names_of_constraints(self.target))
         distance = distance_from_manifold(self.target, position)
         if not distance <= POSITION_TOLERANCE:
             raise InputError(
                 f"chain {chain}, start",
-                "values from which the manifold is reached",
-                "a constraint or derivatives that are not finite on the way there"
+                "values from which the projection onto the manifold converges",
+                "a constraint or derivatives that are not finite along the way"
                 if np.isnan(distance)
-                else f"no way to less than about {distance:.2g} from it",
+                else f"a distance that stays above {distance:.2g}",
                 "give starts that are closer to it, and see that all constraints can hold at once "
                 "and be differentiated there",
             )

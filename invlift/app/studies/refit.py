@@ -92,7 +92,7 @@ def refit(
     for row in rows:
         noise = problem.noise.without_reading(row, problem.num_observations)
         run = sample(with_censored(replace(problem, noise=noise)), **options)
-        # The whole problem knows the density of the reading that the run did not have.
+        # Only the problem with all readings has the density of the reading that was left out.
         posterior = posterior_of(problem, replace(run, problem=""))
         if not posterior.fit.is_loo_of_sensors:
             remedy = "take the quick estimate"

@@ -115,7 +115,7 @@ def electrode_model(
         where = ("electrodes", "groups", electrodes[owner[np.argmax(is_wrong)]])
         expected, found = "facets of the outer boundary, of no other electrode", "others"
         raise InputError(where, expected, found, "name groups of the boundary that do not overlap")
-    check_anchored(mesh, electrodes[:1])  # whose potential is held
+    check_anchored(mesh, electrodes[:1])  # whose potential is fixed
     together = FacetBasis(basis.mesh, basis.elem, facets=numbers, intorder=2)
     size = basis.N + num
     num_coefficients = len(mesh.places_of(location))

@@ -106,7 +106,7 @@ def point_electrode_model(
     facets = np.setdiff1d(outer, ground)
     if not np.isin(ground, outer).all() or not facets.size:
         expected, found = "a part of the outer boundary", "all of it, or facets inside"
-        remedy = "name the surface of the ground, which goes on beyond the rest of the boundary"
+        remedy = "name the surface: the ground continues beyond the rest of the boundary"
         raise InputError(("electrodes", "surface"), expected, found, remedy)
     rest = replace(mesh, boundaries={"rest": basis.mesh.facets.T[facets]})
     check_anchored(rest, rest.boundaries)
@@ -133,7 +133,7 @@ def point_electrode_model(
     inside, outside = element_of(basis), element_of(sides)
     away = outside.place - np.mean(positions, axis=0)[:, None, None]
     radius = np.linalg.norm(away, axis=0)
-    # Nothing is let through where a side looks towards the line.
+    # No flux leaves through a side that faces the line.
     cosine = np.maximum(np.sum(away * np.swapaxes(sides.normals, 1, 2), axis=0) / radius, 0.0)
     if mesh.dim == 3:
         outside = outside._replace(weight=outside.weight * cosine / radius)

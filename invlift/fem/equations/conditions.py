@@ -70,7 +70,7 @@ def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) ->
         nodes, weights = _at_point(mesh, where, point)
         if np.isin(nodes[np.abs(weights) > 1e-9], held).all():
             expected = f"a place off the boundary groups {', '.join(dirichlet)}"
-            found = f"{np.asarray(point).tolist()}, where the solution is held"
+            found = f"{np.asarray(point).tolist()}, where the solution is given"
             raise InputError(where, expected, found, "move it: it would change nothing there")
 
 

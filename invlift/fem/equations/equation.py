@@ -69,7 +69,7 @@ class LinearEquation(EquationSystem):
         """
         _, held, *_ = self.inputs.at(coefficients)
         values = at_nodes.reshape(self.num_loads, *self.nodal.shape).transpose(1, 2, 0)
-        # What is outside the body is held.
+        # Entries outside the body are fixed.
         return self._read_solutions(coefficients, held.at[self.nodal].set(values))
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -306,7 +306,7 @@ class LinearEquation(EquationSystem):
         """What u^(n) solves for, (n, L), what it is where u is held, and (reactions, offsets)."""
         rhs, held, reactions, offsets = self.inputs.along(path[-1])
         reactions = -reactions
-        if self.inputs.coefficients.size:  # else what is held does not move
+        if self.inputs.coefficients.size:  # else given values are constant
             solved = (*solved, held)
         for term, here in zip(self.terms, self._local(expansion.coefficients), strict=True):
             padded = (self._with_known(each, 0.0) for each in path)

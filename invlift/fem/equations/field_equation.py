@@ -364,9 +364,9 @@ def _tests(body: Body, groups: Sequence[str], parts: Parts, outside: Mapping[str
             known = ", ".join([*parts.held_groups, *outside])
             raise InputError(
                 ("flux", group),
-                f"a boundary group on which the solution is held, or of a Robin condition: {known}",
+                f"a boundary group with a Dirichlet or a Robin condition: {known}",
                 f"{group!r}",
-                "correct it: what flows through all others is given, or nothing",
+                "correct it: the flux through all others is given, or 0",
             )
         weights = flux_weights(mesh, cells, gradients, group, parts.held_groups)
         tests[k], shares[k, : mesh.num_nodes] = weights

@@ -22,7 +22,7 @@ _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 
 # Blocks of at most these sizes are factorised directly. LAPACK is given no more than so many at
 # once, and these one by one: JAX 0.10 divides a batch among the threads of its pool, where the
-# factorisations of two programs can wait for each other for good.
+# factorisations of two programs can deadlock.
 _LAPACK_BATCH, _LAPACK_SIZE = 2, 64
 _LOOP_SIZE = 12
 # Larger ones are factorised by halves, up to so many such blocks. Each half is compiled by itself:
@@ -110,7 +110,7 @@ def _refuse_derivatives(primals, tangents):
         raise InputError(
             "fem.linalg.factorise",
             "values without derivatives",
-            "a derivative that would be 0 without a word",
+            "a derivative, which would silently be 0",
             "wrap solves in jax.lax.custom_linear_solve, and values in jax.lax.stop_gradient",
         )
     return values, tangent

@@ -147,7 +147,7 @@ def _walk_22(numbers: _Numbers, section: str) -> int:
     """Largest node number of a section of version 2.2."""
     count = int(numbers.take(1)[0])
     if section == "Elements":
-        return 0  # read line by line: a wrong number is found where it stands
+        return 0  # read line by line, which finds a wrong number in its line
     return int(numbers.take(4 * count)[::4].max(initial=0))
 
 

@@ -300,9 +300,9 @@ def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
 
 def _check_same(parts: Sequence[Parts]) -> None:
     if len(same_matrix(parts)) > 1:
-        expected = "experiments in time that are held on the same groups and exchange by the same "
-        expected += "coefficients"
-        remedy = "give these in [pde], and run other experiments by themselves"
+        expected = "experiments with the same Dirichlet groups and transfer coefficients, as the "
+        expected += "field changes in time"
+        remedy = "give these in [pde], and run the other experiments separately"
         raise InputError("experiments", expected, "different ones", remedy)
 
 

@@ -52,7 +52,7 @@ def _begun(value: Any, before: float, where: KeyPath) -> Steps | float:
         return Steps(times, values, float(before))
     if isinstance(value, Oscillation):
         expected, remedy = "steps, as there is an initial state", "leave out the initial state"
-        raise InputError(where, expected, "a number that has oscillated for ever", remedy)
+        raise InputError(where, expected, "a periodic number, which has no beginning", remedy)
     if not (np.isscalar(value) and np.isreal(value)):
         expected = "a number or steps, as there is an initial state"
         raise InputError(

@@ -276,7 +276,7 @@ class NormalSpace(NamedTuple):
         else:
             if self.max_derivative > 1:
                 linear, expansion = problem.model.linearise(coefficients)
-            else:  # without second derivatives, which no compiler takes out of a loop again
+            else:  # without second derivatives: the compiler would not move them out of a loop
                 linear = problem.model.value_and_jacobian(coefficients)
                 _, expansion = problem.model.expand(coefficients)
             predicted, by_coefficients = linear

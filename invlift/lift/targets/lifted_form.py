@@ -33,7 +33,7 @@ class Lifted(ManifoldTarget):
     #: Whether derivatives by all unknowns are dense arrays, with which modes are looked for.
     is_dense: ClassVar[bool] = False
 
-    problem: Any  # which stands above: its methods are all that is known of it here
+    problem: Any  # of a higher layer, so no type: only its methods are used here
 
     @property
     def structure(self) -> JacobianStructure | None:

@@ -24,7 +24,7 @@ class OrdinaryPosterior(Module):
     problem : InverseProblem
     """
 
-    problem: Any  # which stands above: its methods are all that is known of it here
+    problem: Any  # of a higher layer, so no type: only its methods are used here
 
     @property
     def dimension(self) -> int:

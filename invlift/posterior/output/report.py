@@ -151,7 +151,7 @@ def _maps(posterior: Posterior) -> Iterator[str]:
     checks = {"r_hat": "R-hat", "ess_bulk": "effective sample size"}
     found = {f"{base}_{key}": f"{base}, {text}" for base in own for key, text in checks.items()}
     yield from figure(found, "cividis")
-    yield _hint("Quantiles hold for each place by itself. All numbers are in posterior.vtu.")
+    yield _hint("Quantiles are pointwise. All numbers are in posterior.vtu.")
     yield _image(_plot_mesh(posterior), "Mesh, boundary groups and sensors")
 
 
@@ -195,8 +195,8 @@ def _draws(posterior: Posterior) -> Iterator[str]:
         shown = plot_maps(posterior.mesh, panels, points, **style)
         yield _image(shown, f"{len(panels)} draws of {posterior.field.name}")
         yield _hint(
-            "Each draw is a field that fits the readings. What all share is known; what changes "
-            "from one to the next is not. ParaView plays them from draws.pvd."
+            "Each draw is a field that fits the readings. Features that all draws share are known; "
+            "those that vary between draws are not. ParaView animates draws.pvd."
         )
 
 

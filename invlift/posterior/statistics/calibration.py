@@ -48,10 +48,10 @@ FINE = "ok"
 _ROUNDING, _NUM_HALVINGS = 1e-9, 40
 
 NOT_CALIBRATED = (
-    "run the same with another method (--method nuts, say): if that is calibrated, the method is "
-    "at fault, or its warm-up; if it fails likewise, what is sampled is at fault",
-    "raise warmup: a chain that has not forgotten its start fails here too",
-    "check that log densities of your own belong to the draws that are made of them",
+    "run the same with another method (--method nuts, say): if that is calibrated, the error is in "
+    "the method or its warm-up; if it is not, the error is in the problem",
+    "raise warmup: draws that still depend on the start of the chain fail here too",
+    "check that your own log densities are those of your own draws",
 )
 FAILED_CHAINS = (
     "look at the column outcome of calibration.csv; raise warmup, ask for fewer draws (--draws), "

@@ -79,7 +79,7 @@ def diagnose_block(
     scores = rank_normalise(halves)
     median = np.median(halves, axis=(1, 2), keepdims=True)
     folded_scores = rank_normalise(np.abs(halves - median))
-    # fmax: folding can make distinct stuck chains identical, which says nothing either way
+    # fmax: folding can make distinct stuck chains identical, which is no information
     found = {"r_hat": np.fmax(_plain_r_hat(scores), _plain_r_hat(folded_scores))}
     found["ess_bulk"] = _plain_ess(scores)
     if "ess_tail" in keys:

@@ -17,7 +17,7 @@ from invlift.posterior.statistics.parts import every_of
 from invlift.posterior.statistics.quantity import PLACES, Quantity
 
 PROBABILITIES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
-#: Batches below which their spread says nothing.
+#: Fewest batches whose spread is a useful estimate.
 MIN_BATCHES = 8
 #: Share of runs in which chains that agree are to look as if they do.
 CONFIDENCE = 0.99

@@ -17,6 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.problems.choice.informative_directions import (
+    Directions,
+    number_to_lift,
+    orthonormal,
+    padded,
+)
 from invlift.problems.choice.merged import merged
 from invlift.problems.choice.partly_lifted import (
     Lift,
@@ -26,7 +32,6 @@ from invlift.problems.choice.partly_lifted import (
     noise_of_combinations,
     weights_of,
 )
-from invlift.problems.choice.told_directions import Directions, number_to_lift, orthonormal, padded
 from invlift.problems.laplace_approximation import (
     LaplaceApproximation,
     Mode,
@@ -134,7 +139,7 @@ def choose(
     problem = merged(problem).searched
     sizes = problem.num_observations, problem.prior.num_white
     has_density = problem.lifted().is_dense and problem.noise.is_transformed
-    # What means leave over of the readings tells more of the noise than the prior does.
+    # Differences of readings from their means determine the noise better than the prior does.
     is_many = has_density and min(sizes) > FEW and _scales(problem) * FEW_OF_A_SCALE <= sizes[0]
     choice, has_many = Choice(None), is_many and sizes[0] > MANY_READINGS
     if has_many:

@@ -176,8 +176,8 @@ def _latent_site(where: str, msg) -> Site:
     if mask_of(msg["fn"]) is False:
         raise InputError(
             where,
-            "a distribution that counts, or an observed value",
-            "one that is masked, so that another site has its density",
+            "a latent site that is not masked, or an observed value",
+            "a masked one, whose density is in another site",
             "leave out the mask, or NeuTraReparam",
         )
     shape = tuple(np.shape(msg["value"]))

@@ -14,7 +14,7 @@ from invlift.targets import ConstrainedTarget
 #: moves, relative to positions larger than 1, and the gain of a move that is the last.
 MAX_MOVES, MAX_HALVINGS, NUM_REMEMBERED, NEAR, NEGLIGIBLE = 60, 20, 8, 1e-9, 0.1
 #: Share of what the slope promises that a move must gain, and how many times as long as the last a
-#: move may be: from too far away the manifold is not reached, which takes long to find out.
+#: move may be: the search does not converge from far away, and takes long to fail.
 ENOUGH, GROWTH = 1e-4, 3.0
 
 

@@ -278,7 +278,7 @@ def _check_path(model: DiffusionModel, prior: NamedPrior) -> None:
     values, moves = model.split(prior.transform(jnp.zeros(prior.num_white)))
     try:
         states = np.asarray(model.states(values, moves))
-    except Exception:  # a function that is none of JAX, which is told already
+    except Exception:  # not a JAX function, which was reported before
         return
     wrong = np.flatnonzero(~np.isfinite(states).all(axis=1))
     if wrong.size:

@@ -145,7 +145,7 @@ def state_space(
         check_same("initial", "the state, of which parts are read", known, rows)
         recover = _itself if len(state) == len(rows) else None
     if not is_chosen and recover is None and _size(state) != num_noise:
-        expected = "how many variables move a state that has more numbers, or less, than are read"
+        expected = "the number of noise variables, as state and readings differ in size"
         raise InputError("num_noise", expected, "none", "give it")
     check_names(state, rows, named.shapes, is_part=observe is None)
     observed, found, grid = where_read(columns, times)
@@ -213,7 +213,7 @@ def _check_index(where: str, call: Callable[[np.ndarray], Any], num_noise: int) 
         expected = f"push[0] to push[{num_noise - 1}], as num_noise is {num_noise}"
         remedy = "give num_noise, how many variables move a state"
         raise InputError(where, expected, first_line(error), remedy) from None
-    except Exception:  # told where it is called as it will be
+    except Exception:  # reported by the call with its final arguments
         return
 
 

@@ -23,8 +23,8 @@ from invlift.samplers.chains.workers import Processes, Segment, Starts, Threads,
 FIRST_INTERVAL, SAVE_INTERVAL = 1.0, 10.0
 #: Time to wait for other chains where one has failed, s.
 PATIENCE_AFTER_FAILURE = 60.0
-#: Longest time that the calling thread sleeps, s.  Of a Ctrl-C that the system gives to another
-#: thread Python tells this one only when it wakes.
+#: Longest time that the calling thread sleeps, s.  If the system sends Ctrl-C to another thread,
+#: this one sees it only when it wakes.
 MAX_SLEEP = 0.5
 
 
@@ -99,7 +99,7 @@ def run_chains(
     )
     if max_seconds is not None:
         scheduler.deadline = time.monotonic() + max_seconds
-    # In a thread of its own, so that Ctrl-C cannot leave it with half a block.
+    # In a separate thread, so that Ctrl-C cannot stop it within a block.
     leading = ThreadPoolExecutor(1, thread_name_prefix="scheduler")
     is_interrupted = False
     try:

@@ -25,7 +25,7 @@ FEW = 300
 #: over sooner with steps 5 % slower and half the compilation; above, compilation would take more
 #: memory than all else (3 GB at 100,000), and steps 15 % slower are the smaller evil.
 SMALL, LARGE = 1_000, 20_000
-#: What every transition has to tell of itself.
+#: Statistics that every transition must return.
 STATISTICS = {"acceptance_rate", "num_factorisations"}
 #: Largest difference, relative to the largest value, between what another machine or version makes
 #: of a position.

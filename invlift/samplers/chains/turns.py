@@ -43,8 +43,8 @@ class Turns:
                 self._is_same = _is_same_beside(lambda _=None: run(position, 1))
                 if not self._is_same:
                     logger.warning(
-                        "side by side in threads chains would come to other numbers than alone, by "
-                        "a fault of JAX: they take turns. In processes they run at the same time: "
+                        "chains in threads run one after another, as an error of JAX changes their "
+                        "numbers if they run at the same time. Processes do not have it: "
                         "--workers 2, or executor=ProcessPoolExecutor(2, get_context('spawn'))"
                     )
         with nullcontext() if self._is_same else self._turn:

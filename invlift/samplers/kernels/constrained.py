@@ -17,8 +17,8 @@ from invlift.samplers.kernels import base
 from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
 from invlift.targets import ConstrainedTarget, Described, Point
 
-#: Share of the transitions whose ways back are all followed to their end, to see whether early ends
-#: decide the same: they cost at most 2 % of the factorisations.
+#: Share of the transitions whose return checks are computed to their end, to see whether stopping
+#: early gives the same result: they cost at most 2 % of the factorisations.
 AUDITED = 0.05
 #: What is folded into a key for that choice: unlike any number of a key that is split.
 AUDIT = 2**31 - 2

@@ -438,7 +438,7 @@ def _positive(where: str, values) -> jax.Array:
 
 def _checked(where: str, values, expected: str, is_good) -> jax.Array:
     try:
-        values = np.array(values, dtype=float)  # a copy, of which nobody else knows
+        values = np.array(values, dtype=float)  # a copy, which no other code changes
     except (TypeError, ValueError):
         values = np.asarray(math.nan)
     bad = values[~is_good(values)]

@@ -1,4 +1,4 @@
-"""Directions that readings tell of, and how many of them have to be lifted.
+"""Directions that the readings determine, and how many of them have to be lifted.
 
 All of matrices of few rows, by NumPy: derivatives A, (n, m), of n readings or combinations of them
 by m whitened unknowns, in standard deviations of the noise.
@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Numbers of combinations that are tried, each larger by a quarter or so: programs are compiled for
-#: each.
+#: Numbers of combinations that are tried, each about a quarter larger: each needs programs of its
+#: own.
 NUMBERS = (10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)
-#: Largest precision of the density by that of the reference that holds no step down: 1.2 with 10 to
-#: 16 combinations of the disc's 300 readings, and steps of 1.50; 1.5 with 5, and 1.47.
+#: Largest precision of the density, relative to that of the reference, that does not limit steps.
+#: On the disc with 300 readings it is 1.2 with 10 to 16 combinations, with steps of 1.50, and 1.5
+#: with 5, with steps of 1.47.
 MAX_PRECISION = 1.2
 #: Singular value below which the reference is the prior.
 LEAST_VALUE = 0.3
