@@ -140,10 +140,10 @@ def test_saved_chains_are_taken_up_and_others_refused(run, tmp_path):
         np.testing.assert_array_equal(chain.draws["parameters"], expected.draws["parameters"])
     other_data = problem_with(shift=0.3)
     for arguments, found in (
-        ({"problem": other_data, "seed": 3}, "chains of another"),
-        ({"problem": problem_with(), "seed": 4}, "found seed = 3"),
-        ({"problem": problem_with(), "seed": 3, "method": "chmc-nuts"}, "found method"),
-        ({"problem": problem_with(), "seed": 3, "warmup": 21}, "found warmup = 20"),
+        ({"problem": other_data, "seed": 3}, "problem: expected this problem"),
+        ({"problem": problem_with(), "seed": 4}, "seed: expected 4, found 3"),
+        ({"problem": problem_with(), "seed": 3, "method": "chmc-nuts"}, "method: expected"),
+        ({"problem": problem_with(), "seed": 3, "warmup": 21}, "warmup: expected 21, found 20"),
         ({"problem": problem_with(), "seed": 3, "chains": 1}, "expected 2, as the saved run has"),
     ):
         with pytest.raises(InputError, match=found):
@@ -196,7 +196,7 @@ def test_chains_of_another_function_of_the_same_name_are_refused(tmp_path, monke
     np.testing.assert_array_equal(
         run.chains[0].draws["parameters"], again.chains[0].draws["parameters"]
     )
-    with pytest.raises(InputError, match="chains of another"):
+    with pytest.raises(InputError, match="problem: expected this problem"):
         sample(other, **options, resume=True)
     # What no digest sees is seen at the saved position.
     of_one = partial(fingerprint, one)

@@ -357,5 +357,5 @@ def test_resuming_another_problem_is_refused(whole_run, tmp_path, capsys):
     kept = [folder / "out" / name for name in ("posterior.nc", "problem.toml")]
     before = [each.stat().st_mtime_ns for each in kept]
     assert call("run", path, "--out", folder / "out", "--resume") == 2
-    assert_one_line(capsys, ["chains of another"])
+    assert_one_line(capsys, ["expected this problem"])
     assert [each.stat().st_mtime_ns for each in kept] == before

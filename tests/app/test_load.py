@@ -216,7 +216,7 @@ def test_folders_that_cannot_be_opened(results, tmp_path):
             (without_results, r"--resume, in Python sample\(..., checkpoint=folder, resume=True\)"),
             (damaged, "posterior.nc: expected a netCDF-4 file"),
             (without_record, "run.json"),
-            (of_another_problem, "chains of this very problem"),
+            (of_another_problem, "expected this problem"),
             (without_draws, "at least one chain"),
         ]
     ):

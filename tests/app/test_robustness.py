@@ -204,4 +204,4 @@ def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path, capsys):
     # Negative control: another problem is refused.
     other = write_problem(tmp_path, {"sampler.draws": 60, "noise.sigma": 0.2})
     assert call("run", other, "--resume") == 2
-    assert_one_line(capsys, ["this very problem"])
+    assert_one_line(capsys, ["expected this problem"])

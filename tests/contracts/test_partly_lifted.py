@@ -286,7 +286,7 @@ def test_what_does_not_lift_searches_with_few_combinations(method, monkeypatch):
     dense = sampling.target_of(problem, kernel).problem.reference
     monkeypatch.setattr(lift_choice, "MANY_READINGS", 40)
     choice = sampling.choice_of(problem, kernel)
-    kept = Choice.of_arrays(choice.scale, choice.arrays())
+    kept = Choice.of_arrays(choice.arrays())
     assert not isinstance(kept.reference, Lift)
     target = sampling.target_of(problem, kernel, kept)
     assert target.problem.searched.num_observations < NUM_READINGS

@@ -185,12 +185,11 @@ def sample(
             choice = Choice(None)  # that of the run is kept
         choice = choice_of(problem, kernel) if choice is None else choice
         if store is not None:
-            store = replace(store, choices={"typical_scale": choice.scale}, arrays=choice.arrays())
-            store = store.claim(is_resuming=resume)
+            store = replace(store, choices=choice.arrays()).claim(is_resuming=resume)
             if (saved := max(store.chains(), default=-1) + 1) > chains:
                 remedy = "resume with all of them: results are those of all chains"
                 raise InputError("chains", f"{saved}, as the saved run has", f"{chains}", remedy)
-            choice = Choice.of_arrays(store.choices["typical_scale"], store.arrays)
+            choice = Choice.of_arrays(store.choices)
         target = target_of(problem, kernel, choice)
         run = run_chains(
             target,

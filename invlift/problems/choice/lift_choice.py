@@ -61,12 +61,10 @@ NUM_MODES, NUM_DRAWS, NEGLIGIBLE, SAME = 3, 2, np.log(100.0), 0.5
 #: Standard deviations below the most probable noise: the smallest plausible one.
 SMALLEST = 2.0
 
-#: Of arrays of a choice.
+#: Of arrays of a reference.
 NAMES = (
     *(f"{of}_{part}" for of in ("noise", "white") for part in ("mode", "directions", "precisions")),
     "lifted",
-    "condensed",
-    "predicted",
 )
 
 
@@ -91,24 +89,24 @@ class Choice(NamedTuple):
     predicted: np.ndarray | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All but the scale, by name: those that there are."""
-        own = jax.tree.leaves(self.reference)
-        missing = [None] * (len(NAMES) - 2 - len(own))
-        pairs = zip(NAMES, [*own, *missing, self.basis, self.predicted], strict=True)
-        return {name: np.asarray(leaf) for name, leaf in pairs if leaf is not None}
+        """What there is, by name."""
+        own = dict(zip(NAMES, jax.tree.leaves(self.reference), strict=False))
+        own |= {"scale": self.scale, "condensed": self.basis, "predicted": self.predicted}
+        return {name: np.asarray(leaf) for name, leaf in own.items() if leaf is not None}
 
     @classmethod
-    def of_arrays(cls, scale: float | None, arrays: Mapping[str, np.ndarray]) -> Choice:
-        """The choice of a scale and :meth:`arrays`."""
-        *names, lifted, basis, predicted = NAMES
-        reference = None
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Choice:
+        """The choice of its :meth:`arrays`."""
+        *names, lifted = NAMES
+        scale, reference = arrays.get("scale"), None
         if names[0] in arrays:
             parts = jax.device_put([arrays[name] for name in names])
             of_each = LaplaceApproximation(*parts[:3]), LaplaceApproximation(*parts[3:])
             reference = Reference(*of_each)
             if lifted in arrays:
                 reference = Lift(*of_each, jax.device_put(arrays[lifted]))
-        return cls(scale, reference, arrays.get(basis), arrays.get(predicted))
+        scale = None if scale is None else float(scale)
+        return cls(scale, reference, arrays.get("condensed"), arrays.get("predicted"))
 
     def condensed(self, problem: InverseProblem) -> InverseProblem:
         """The problem with which modes and starts are looked for."""

@@ -26,7 +26,7 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import ChainState, Increment, Position, start_chain
 
 #: First word of a saved piece, with the version of its layout.
-MAGIC = "invlift-chain-5"
+MAGIC = "invlift-chain-6"
 #: Names of pieces: chain, and iteration behind the last.
 PIECE = re.compile(r"chain-(\d+)-(\d{8,})\.piece$")
 
@@ -83,17 +83,14 @@ class CheckpointStore:
     directory : Path
     run : Fingerprint
         What the chains belong to.
-    choices : mapping of str to number or None
+    choices : mapping of str to array
         What was computed for the run and decides its draws, but may come out differently on another
         machine: a resumed run keeps those that it was started with.
-    arrays : mapping of str to array
-        The same, of arrays.
     """
 
     directory: Path
     run: Fingerprint
-    choices: Mapping[str, float | int | None] = field(default_factory=dict)
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    choices: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other runs from the folder: see :func:`invlift.files.atomic.only_writer`."""
@@ -114,7 +111,8 @@ class CheckpointStore:
             another run.
         """
         if is_resuming and self.has_record:
-            return replace(self, choices=self._check_record(), arrays=self._load_arrays())
+            self._check_record()
+            return replace(self, choices=self._load_choices())
         OutputFolder(self.directory, "run", "chain-*").check(is_resuming=False)
         self._write_record()
         return self
@@ -137,68 +135,31 @@ class CheckpointStore:
             self._write_record()
 
     @property
-    def _arrays(self) -> Path:
+    def _choices(self) -> Path:
         return self.directory / "choices.npz"
 
-    def _load_arrays(self) -> dict[str, np.ndarray]:
-        """The arrays among the choices of the run."""
-        if not self._arrays.exists():
-            return {}
+    def _load_choices(self) -> dict[str, np.ndarray]:
+        """The choices of the run."""
         try:
-            with np.load(self._arrays, allow_pickle=False) as archive:
+            with np.load(self._choices, allow_pickle=False) as archive:
                 return dict(archive)
-        except (OSError, ValueError, zipfile.BadZipFile):
-            raise InputError(
-                f"{self._arrays}",
-                "what a run has chosen",
-                "something else",
-                "choose a new output directory",
-            ) from None
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            raise _other(self._choices, "what a run has chosen") from None
 
     def _write_record(self) -> None:
-        self._arrays.unlink(missing_ok=True)
-        if self.arrays:
-            with replace_on_success(self._arrays) as temporary, temporary.open("wb") as file:
-                np.savez(file, **self.arrays)
+        with replace_on_success(self._choices) as temporary, temporary.open("wb") as file:
+            np.savez(file, **self.choices)
         with replace_on_success(self._record) as temporary:
-            record = asdict(self.run) | {"choices": dict(self.choices)}
-            temporary.write_text(json.dumps(record), encoding="utf-8")
+            temporary.write_text(json.dumps(asdict(self.run)), encoding="utf-8")
 
-    def _check_record(self) -> dict[str, float | int | None]:
-        """The choices of the run, which must be this one."""
+    def _check_record(self) -> None:
+        """The record must be that of this run."""
         try:
-            saved = json.loads(self._record.read_bytes()[:10_000])
-            choices = {name: saved["choices"][name] for name in self.choices}
-            if not all(isinstance(value, float | int | None) for value in choices.values()):
-                raise TypeError
-            del saved["choices"]
-            found = Fingerprint(**saved)
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise InputError(
-                f"{self._record}",
-                "the record of a run",
-                "something else",
-                "choose a new output directory",
-            ) from None
-        for name, expected in asdict(self.run).items():
-            value = getattr(found, name)
-            if value == expected:
-                continue
-            if name == "problem":
-                raise InputError(
-                    f"{self.directory}",
-                    "chains of this very problem, by a sampler of these options",
-                    "chains of another problem, or of other options",
-                    "resume with the problem file, mesh, data, functions and options of the "
-                    "sampler they were started with, or choose a new output directory",
-                )
-            raise InputError(
-                f"{self.directory}",
-                f"chains started with {name} = {expected}",
-                f"{name} = {value!r}",
-                f"resume with that {name}, or choose a new output directory",
-            )
-        return choices
+            found = Fingerprint(**json.loads(self._record.read_bytes()[:10_000]))
+        except (ValueError, TypeError, RecursionError):
+            raise _other(self._record, "the record of a run") from None
+        folder = OutputFolder(self.directory, "run", self._record.name)
+        folder.check_identity(asdict(found), asdict(self.run))
 
     def save(self, chain: int, state: ChainState, increments: Sequence[Increment]) -> None:
         """Add what a chain has gathered since it was last saved.
@@ -296,6 +257,10 @@ class CheckpointStore:
             )
         with np.load(io.BytesIO(payload)) as archive:
             return int(first), int(last), dict(archive)
+
+
+def _other(file: Path, expected: str) -> InputError:
+    return InputError(f"{file}", expected, "something else", "choose a new output directory")
 
 
 def _state_arrays(state: ChainState) -> dict[str, np.ndarray]:
