@@ -160,18 +160,16 @@ def _pictures(posterior, record: dict, directory: Path, text: str) -> list[Path]
     """Draw the figures of a run, and its report."""
     from invlift.posterior.output.report import write_report
 
-    found, plot = [], posterior.plot
+    found, drawn = [], {}
     if posterior.mesh is not None:
-        found.append((directory / "posterior.png", plot.fields))
+        found.append(directory / "posterior.png")
+        drawn["fields"] = posterior.plot.fields(found[-1])
     if posterior.fit.series:
-        name = "posterior.png" if posterior.mesh is None else "series.png"
-        found.append((directory / name, plot.series))
-    for path, draw in found:
-        draw(path)
-    page = write_report(
-        posterior, record, directory / "report.html", directory.resolve().name, text
-    )
-    return [*(path for path, _ in found), page]
+        found.append(directory / ("posterior.png" if posterior.mesh is None else "series.png"))
+        drawn["series"] = posterior.plot.series(found[-1])
+    page = directory / "report.html"
+    title = directory.resolve().name
+    return [*found, write_report(posterior, record, page, title, text, drawn)]
 
 
 def _folder(directory: Path) -> OutputFolder:

@@ -49,18 +49,24 @@ MATERIAL = "probability_"
 
 
 def write_report(
-    posterior: Posterior, record: Mapping[str, Any], path: Path, title: str, problem: str = ""
+    posterior: Posterior,
+    record: Mapping[str, Any],
+    path: Path,
+    title: str,
+    problem: str = "",
+    drawn: Mapping[str, Panels] | None = None,
 ) -> Path:
     """Write the page of a run and return its path.
 
     `record` is that of `run.json`, whose verdict is shown; `problem` is the text of the problem
-    file.
+    file; `drawn` are the pictures "fields" and "series" of `posterior.plot` where they are at hand.
     """
+    drawn = drawn or {}
     sections = {
         "Verdict": _verdict(posterior, record),
-        "Maps": _maps(posterior),
+        "Maps": _maps(posterior, drawn.get("fields")),
         "Draws": _draws(posterior),
-        "Sensors": _sensors(posterior),
+        "Sensors": _sensors(posterior, drawn.get("series")),
         "Chains": _chains(posterior),
         "Summary": _summary(posterior),
         "Record": [_table(_of_record(record), "words")],
@@ -105,11 +111,12 @@ def _verdict(posterior: Posterior, record: Mapping[str, Any]) -> Iterator[str]:
         yield _hint("Whether model, noise and prior are right is another question: see Sensors.")
 
 
-def _maps(posterior: Posterior) -> Iterator[str]:
+def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
     """The overview, all other fields that there are, and the mesh."""
     if posterior.mesh is None or posterior.field is None:
         return
-    yield _image(posterior.plot.fields(), "Means, standard deviations, variance reduction")
+    overview = overview or posterior.plot.fields()
+    yield _image(overview, "Means, standard deviations, variance reduction")
     places = posterior.fields_by_place
     fields = {name: (values, place == "node") for place, own in places.items()
               for name, values in own.items()}  # fmt: skip
@@ -200,7 +207,7 @@ def _draws(posterior: Posterior) -> Iterator[str]:
         )
 
 
-def _sensors(posterior: Posterior) -> Iterator[str]:
+def _sensors(posterior: Posterior, series: Panels | None) -> Iterator[str]:
     if posterior.fit.is_known:
         yield _image(posterior.plot.sensors(), "Predictions against readings, and residuals")
         residual = posterior.fit.sensors().standardised_residual
@@ -217,7 +224,7 @@ def _sensors(posterior: Posterior) -> Iterator[str]:
         )
     if posterior.fit.series:
         names = ", ".join(each.name for each in posterior.fit.series)
-        yield _image(posterior.plot.series(), f"Medians and bands of {names}")
+        yield _image(series or posterior.plot.series(), f"Medians and bands of {names}")
     if posterior.sensors is not None:
         yield _table(posterior.fit.table())
 
