@@ -199,20 +199,20 @@ def _sketch(problem: InverseProblem, white: np.ndarray, sigma) -> tuple[np.ndarr
 
     And the readings, (d,).  Sigma, () or (d,), is that of the readings over their weights.
     """
-    rng, groups, num = np.random.default_rng(0), _groups(problem), NUM_DIRECTIONS
-    probes = rng.standard_normal((NUM_PROBES, white.size))
+    rng, groups = np.random.default_rng(0), _groups(problem)
+    most = min(*white.shape, groups.size)
+    num, columns = min(NUM_DIRECTIONS, most), []
+    directions = rng.standard_normal((NUM_PROBES + num, white.size))
     while True:
-        num = min(num, *white.shape, groups.size)
-        directions = np.concatenate([probes, rng.standard_normal((num, white.size))])
         predicted, pushed = _pushed(problem, white, directions)
-        pushed = np.asarray(pushed).T / _columns(weights_of(problem))
-        tried, pushed = np.split(pushed, [NUM_PROBES], axis=1)
+        columns.append(np.asarray(pushed).T / _columns(weights_of(problem)))
+        tried, pushed = np.split(np.concatenate(columns, axis=1), [NUM_PROBES], axis=1)
         basis = orthonormal(pushed, groups)
         rest = (tried - basis @ (basis.T @ tried)) / _columns(sigma)
-        missed = np.linalg.norm(rest, axis=0).max()
-        if missed <= MOST_MISSED or num >= min(MOST_DIRECTIONS, *white.shape, groups.size):
+        missed, num = np.linalg.norm(rest, axis=0).max(), pushed.shape[1]
+        if missed <= MOST_MISSED or num >= min(MOST_DIRECTIONS, most):
             return basis, np.asarray(predicted)
-        num *= 2
+        directions = rng.standard_normal((min(2 * num, most) - num, white.size))
 
 
 def _groups(problem: InverseProblem) -> np.ndarray:
