@@ -1,31 +1,60 @@
 """Voltages between electrodes as programs and instruments of geoelectrics write them.
 
-Arrays of Res2DInv, tables exported from Syscal instruments, and ``protocol.dat`` of R2 and ResIPy
-(Binley, R2 manual; Blanchy et al. 2020, "ResIPy", Computers & Geosciences 137).
+Arrays of Res2DInv, files of the instruments of AGI and Lippmann, tables exported from a Syscal or a
+Terrameter LS, and ``protocol.dat`` of R2 and ResIPy (Binley, R2 manual; Blanchy et al. 2020,
+"ResIPy", Computers & Geosciences 137).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES
+from invlift.tables.instruments import instrument_data
 from invlift.tables.lines import Line
 from invlift.tables.res2dinv import res2dinv_data
-from invlift.tables.table import Table, table_of_lines
+from invlift.tables.table import Table, table_of_lines, table_of_text
 from invlift.tables.unified_data import unified_data
 
-#: Columns of positions along a line, of the voltage and of the current, as Syscal exports them.
-_SYSCAL = (
-    ("Spa.1", "Spa.2", "Spa.3", "Spa.4", "Vp", "In"),
-    ("xA(m)", "xB(m)", "xM(m)", "xN(m)", "VMN(mV)", "IAB(mA)"),
+
+class _Export(NamedTuple):
+    """Columns of a table that an instrument exports.
+
+    Attributes
+    ----------
+    x : tuple of 4 str
+        Places of a, b, m and n along the line.
+    height : str
+        The height of each, a pattern of "a", "b", "m" and "n".
+    voltage, current : str
+    units : dict of str to str
+        Of these two.
+    """
+
+    x: tuple[str, ...]
+    height: str
+    voltage: str
+    current: str
+    units: dict[str, str]
+
+
+_IN_MILLI = {"voltage": "mV", "current": "mA"}
+#: Those of a Syscal, and of a Terrameter LS.
+_EXPORTS = (
+    _Export(("Spa.1", "Spa.2", "Spa.3", "Spa.4"), "", "Vp", "In", _IN_MILLI),
+    _Export(("xA(m)", "xB(m)", "xM(m)", "xN(m)"), "z{}(m)", "VMN(mV)", "IAB(mA)", _IN_MILLI),
+    _Export(
+        ("A(x)", "B(x)", "M(x)", "N(x)"), "{}(z)", "U(V)", "I(mA)", _IN_MILLI | {"voltage": "V"}
+    ),
 )
-#: What the two exports of ABEM's Terrameters have, in small letters.
-_ABEM = "rows header/data/topography", "a(x)\tb(x)", "a(x)\ta(y)"
+#: What files of ABEM's Terrameters have, in small letters.
+_ABEM_COLUMNS, _ABEM_ROWS = "a(x)", "rows header/data/topography"
 #: What stands for an electrode that is infinitely far away in a table of positions, in m.
 _FAR = 1e4
 
@@ -42,13 +71,14 @@ def ground_data(text: str, name: str) -> tuple[np.ndarray | None, Table] | None:
         read.
     """
     lines = [(row, line.split()) for row, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if any(mark in text.casefold() for mark in _ABEM):
-        remedy = "export it as Res2DInv (.dat), or save a, b, m, n and value as CSV"
-        raise InputError(name, "a table of voltages", "an export of an ABEM Terrameter", remedy)
+    if (found := instrument_data(lines, name)) is not None:
+        return numbered_places(*found) if found[0].ndim == 3 else found
+    if any(mark in text.casefold() for mark in (_ABEM_COLUMNS, _ABEM_ROWS)):
+        return _terrameter(text, name)
     if found := _protocol(lines, name):
         return found
     if found := res2dinv_data(lines, name):
-        return _numbered(*found)
+        return numbered_places(*found)
     if found := unified_data(text, name):
         return found
     first = next((line for line in lines if line[1][0][:1] != "#"), None)
@@ -83,33 +113,53 @@ def _protocol(lines: list[Line], name: str) -> tuple[None, Table] | None:
     return None, table
 
 
-def syscal_data(table: Table) -> tuple[np.ndarray, Table] | None:
-    """Positions of electrodes and readings of a table that a Syscal exported; None of another."""
+def _terrameter(text: str, name: str) -> tuple[np.ndarray, Table]:
+    """Of the table that a Terrameter LS exports, between lines on the survey."""
+    lines = text.splitlines()
+    headers = (k for k, line in enumerate(lines) if _ABEM_COLUMNS in line.casefold())
+    first = next(headers, 0)
+    ends = (k for k in range(first, len(lines)) if not lines[k].strip(" -\t"))
+    table = table_of_text("\n".join(lines[first : next(ends, None)]), name)
+    found = exported_data(replace(table, rows=table.rows + first, first=first + 1))
+    if found is None:
+        remedy = "export it as Res2DInv (.dat), or save a, b, m, n and value as CSV"
+        raise InputError(name, "a table of voltages", "an export of an ABEM Terrameter", remedy)
+    return found
+
+
+def exported_data(table: Table) -> tuple[np.ndarray, Table] | None:
+    """Positions of electrodes and readings of a table that an instrument exported; None of another.
+
+    They are on a line.  Heights that are all the same are 0.
+    """
     written = {each.replace(" ", "").casefold(): each for each in table.columns}
-    for names in _SYSCAL:
+    for export in _EXPORTS:
+        names = [*export.x, export.voltage, export.current]
         if {each.casefold() for each in names} <= set(written):
             columns = [written[each.casefold()] for each in names]
             break
     else:
         return None
-    heights = [written.get(f"z{role}(m)") for role in ROLES] if names[0].startswith("x") else []
-    heights = heights if heights and all(heights) else []
+    heights = [written.get(export.height.format(role)) for role in ROLES]
+    heights = heights if all(heights) else []
     numbers = table.with_numbers([*columns, *heights])
     x = numbers.frame[columns[:4]].to_numpy()
     x = np.where(np.abs(x) < _FAR, x, np.nan)
-    z = np.where(np.isnan(x), np.nan, numbers.frame[heights].to_numpy() if heights else 0.0)
-    voltage, current = (1e-3 * numbers.frame[each] for each in columns[4:])
+    z = numbers.frame[heights].to_numpy() if heights else np.zeros(x.shape)
+    z = np.where(np.isnan(x), np.nan, z if np.ptp(z[~np.isnan(x)]) else 0.0)
     others = numbers.frame.drop(columns=[*columns, *heights])
-    others = others.assign(voltage=voltage, current=current)
-    return _numbered(np.stack([x, z], axis=2), replace(numbers, frame=others, units={}))
+    readings = dict(zip(("voltage", "current"), columns[4:], strict=True))
+    others = others.assign(**{key: numbers.frame[each] for key, each in readings.items()})
+    found = replace(numbers, frame=others, units=export.units)
+    return numbered_places(np.stack([x, z], axis=2), found)
 
 
-def _numbered(places: np.ndarray, table: Table) -> tuple[np.ndarray, Table]:
-    """Positions (K, 2) of the electrodes, from places (d, 4, 2), and the table with their numbers.
+def numbered_places(places: np.ndarray, table: Table) -> tuple[np.ndarray, Table]:
+    """Positions (K, 2 or 3) of electrodes, from places (d, 4, 2 or 3), and the table with numbers.
 
     NaN is infinitely far away.
     """
-    whole = places.reshape(-1, 2)
+    whole = places.reshape(-1, places.shape[2])
     is_far = np.isnan(whole[:, 0])
     positions, number = np.unique(whole[~is_far], axis=0, return_inverse=True)
     entries = np.full(len(whole), "0", dtype=object)

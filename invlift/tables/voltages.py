@@ -24,7 +24,7 @@ from invlift.fem.electrodes.quadrupoles import ROLES, geometric_factors, numbere
 from invlift.fem.readings.sensors import Sensors, checked
 from invlift.tables.column_words import sigma_factor, unused, used_rows
 from invlift.tables.current_patterns import Read, current_columns, matlab_data
-from invlift.tables.ground_formats import ground_data, syscal_data
+from invlift.tables.ground_formats import exported_data, ground_data
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns
 from invlift.tables.sensors import with_entries
@@ -65,7 +65,8 @@ def read_voltages(
         Other columns are kept beside the results, unless they look like one of these. Or text in
         the unified data format, of whose columns a, b, m, n, r or u and i or rhoa and k, err and
         valid mean something, with units as in ``u/mV``; rows that are not valid are left out. Or
-        an array of Res2DInv, a table that a Syscal exported, or protocol.dat of R2 and ResIPy.
+        an array of Res2DInv, a file of AGI (.stg) or Lippmann (.tx0), a table that a Syscal or a
+        Terrameter LS exported, or protocol.dat of R2 and ResIPy.
     dim : int
         Dimension of the mesh, 2 or 3.
     columns : mapping of str to str, optional
@@ -95,7 +96,7 @@ def read_voltages(
     currents = None
     if found is None:
         table = table_of_text(*text) if is_text else table_of_frame(source, "voltages")
-        found = syscal_data(table)
+        found = exported_data(table)
     if found is not None:
         positions, table = found
         units = table.units

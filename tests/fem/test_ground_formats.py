@@ -183,3 +183,87 @@ def test_others_are_named_for_what_they_are(read, text, part):
 
 def test_the_unified_format_stays(read):
     assert_same(read(UNIFIED))
+
+
+STG = (
+    "Advanced Geosciences, Inc. SuperSting R8-IP Resistivity meter. S/N: SS1 Type: 3D\n"
+    "Firmware version: 01.33.74E Survey period: 20200302 Records: 2\nUnit: meter\n"
+    "   1,USER   ,20200302,09:23:18,{0: .8E},  {error}, 81, 50.0,LINE    , {places[0]},Cmd=1,Ch=1\n"
+    "   2,USER   ,20200302,09:23:18,{1: .8E},  12, 81, 50.0,LINE    , {places[1]},Cmd=1,Ch=2\n"
+)
+TX0 = (
+    "* Data file >demo.tx0<  * 1.1.2024\n* Electrode positions ***\n"
+    "* Electrode [  1] x y z (m) =       0,000       0,000       0,000\n"
+    "* Electrode [  2] x y z (m) =       2,000       0,000       0,000\n"
+    "* Electrode [  3] x y z (m) =       4,000       0,000       0,000\n"
+    "* Electrode [  4] x y z (m) =       6,000       0,000       0,000\n"
+    "* num    A    B    M    N        I         U      dU       U90    dU90   f   n nAB\n"
+    "*                               mA        mV       %        mV       %  Hz   -   -\n"
+    "    1    1    4    2    3   5,0000 {first}   1,500  -0,04082   2,000 8,33   7   1\n"
+    "    2    2    1    3    4   5,0000 {second}   0,500  -0,04082   2,000 8,33   7   1\n"
+    "    3    1    2    3    4        -        -       -         -       - 8,33   7   1\n"
+    "* 188 : Sender open I=  1.000 mA\n"
+)
+TERRAMETER = (
+    "Filename\tl.txt\nProject\tdemo\n\tNotes: none\n"
+    "Time\tMeasID\tA(x)\tA(y)\tA(z)\tB(x)\tB(y)\tB(z)\tM(x)\tM(y)\tM(z)\tN(x)\tN(y)\tN(z)\t"
+    "I(mA)\tUout(V)\tU(V)\tR(O)\tVar(%)\n"
+    "2016-09-14 07:01:56\t1\t0\t1\t1\t6\t1\t1\t2\t1\t1\t4\t1\t1\t50.0\t100\t{first}\t0\t0.2\n"
+    "2016-09-14 07:01:57\t2\t2\t1\t1\t0\t1\t1\t4\t1\t1\t6\t1\t1\t50.0\t100\t{second}\t0\t0.2\n"
+    "-----\nSummary\n"
+)
+
+
+def stg(error="3"):
+    places = [", ".join(f"{x:.5E}, 0.00000E+00, 0.00000E+00" for x in POSITIONS[row, 0])
+              for row in NUMBERS]  # fmt: skip
+    return STG.format(*RESISTANCES, places=places, error=error)
+
+
+def test_a_file_of_a_supersting(read):
+    """Errors are tenths of a per cent; one of 0 says nothing, and all are left out."""
+    found = read(stg())
+    assert_same(found)
+    np.testing.assert_array_equal(found.positions, np.insert(POSITIONS, 1, 0.0, axis=1))
+    np.testing.assert_allclose(found.sigma, np.abs(found.values) * [0.003, 0.012])
+    assert "a SuperSting's file of AGI" in found.notes[0]
+    without = read(stg("0"))
+    assert without.sigma is None
+    assert "errors left out, as 1 are 0" in without.notes[0]
+
+
+def test_a_file_of_lippmann(read):
+    """Decimal commas, and a reading that failed; "n" of the stack is not the electrode n."""
+    first, second = (f"{5.0 * each:.6f}".replace(".", ",") for each in RESISTANCES)
+    found = read(TX0.format(first=first, second=second))
+    assert_same(found)
+    np.testing.assert_array_equal(found.positions, np.insert(POSITIONS, 1, 0.0, axis=1))
+    np.testing.assert_allclose(found.sigma, np.abs(found.values) * [0.015, 0.005])
+    assert "1 failed readings left out" in found.notes[0]
+    assert read(TX0.replace("1,500 ", "0,000 ").format(first=first, second=second)).sigma is None
+
+
+def test_a_table_of_a_terrameter(read):
+    """In the text are lines above and below it; heights that are all 1 are those of flat ground."""
+    first, second = 0.05 * RESISTANCES
+    found = read(TERRAMETER.format(first=first, second=second))
+    assert_same(found)
+    np.testing.assert_array_equal(found.positions, POSITIONS)
+    assert found.rows.tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (
+            stg().replace("Unit: meter", "Unit: feet"),
+            "row 3: expected Unit: meter, found Unit: feet",
+        ),
+        (stg().replace(", 0.00000E+00,Cmd=1,Ch=2", ""), "row 5: expected a record"),
+        (TX0.replace("Electrode [", "Place ["), "expected the places of the electrodes"),
+        (TERRAMETER.replace("U(V)", "Voltage(V)"), "an export of an ABEM Terrameter"),
+    ],
+)
+def test_files_of_instruments_that_are_not_whole(read, text, part):
+    with pytest.raises(InputError, match=part):
+        read(text.format(first=1, second=1) if "{first}" in text else text)
