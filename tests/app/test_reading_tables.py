@@ -133,7 +133,7 @@ def test_what_is_known_has_no_uncertainty(folder):
         ({"observations.offset": {"tools": NORMAL}}, SENSORS,
          ["[observations] offset.tools", "found loggers, own"]),
         ({}, SENSORS.replace("flux,left", "flux,bottom"),
-         ["column over, bottom", "held, or of a Robin condition: left, top", "found 'bottom'"]),
+         ["column over, bottom", "Dirichlet or a Robin condition: left, top", "found 'bottom'"]),
         ({}, SENSORS.replace("0.2,0.2,log", "0.8,0.2,log"), ["row 8", "conductivity is unknown"]),
     ],
 )  # fmt: skip

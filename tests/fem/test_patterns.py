@@ -125,7 +125,10 @@ def test_notes_say_what_was_taken_for_what(tmp_path):
             "row 2: expected currents that are not",
         ),
         (TABLE.replace("2000.0,-1000.0,-1000.0", "1e60,-1e60,0", 1), "row 2: .* up to 1e"),
-        (TABLE.replace(",name", ",a"), "beside currents of the electrodes, found column a"),
+        (
+            TABLE.replace(",name", ",a"),
+            "currents of the electrodes without a further column for them, found column a",
+        ),
     ],
 )
 def test_bad_input(tmp_path, content, message):

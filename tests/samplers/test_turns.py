@@ -41,5 +41,5 @@ def test_threads_take_turns_where_they_would_disturb_each_other_and_that_is_told
     np.testing.assert_array_equal(of_two_threads(turns, crowd), 2 * [[np.nan, 10, 0]])
     assert crowd.meetings == 2, "none after the comparison"
     (record,) = caplog.records
-    assert "they take turns" in record.getMessage()
+    assert "run one after another" in record.getMessage()
     assert "--workers" in record.getMessage()
