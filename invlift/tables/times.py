@@ -54,7 +54,8 @@ def with_times(table: Table, column: str, clock: Clock) -> Table:
     if any(isinstance(entry, str) and _is_date(entry) for entry in entries):
         zone, texts = zone_of(unit), list(map(str, entries))
         times, order = _read(texts, places, clock, zone)
-        taken = [f"dates in the order {order}"] if order else []
+        taken = [f"dates as times in {clock.unit} since {clock.start.isoformat()}"]
+        taken += [f"dates in the order {order}"] if order else []
         taken += [f"dates in {unit}, as the header says"] if zone else []
         return replace(table.with_column(column, times), taken=(*table.taken, *taken))
     table = table.with_numbers([column])

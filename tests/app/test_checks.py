@@ -260,7 +260,7 @@ def test_rows_at_one_place_are_counted(tmp_path):
     spec = read_problem(write_problem(tmp_path, sensors=rows))
     found = check_sensors(build_problem(spec), spec)
     assert found.level == "note"
-    assert "3 in use; 1 rows repeat the place of another" in found.detail
+    assert "3 in use; 1 row repeats the place of another" in found.detail
 
 
 def test_parts_that_do_not_touch_are_noted():

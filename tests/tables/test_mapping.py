@@ -78,7 +78,11 @@ def test_a_loggers_names_dates_and_zone(write, header, value):
     assert sensors.labels.tolist() == ["north", "north", "south"]
     assert sensors.times.tolist() == [0.0, 20 * 24 + 3.0, 0.0]
     assert sensors.further["Stopped (LGR S_N: 7)"].tolist() == ["", "Logged", ""]
-    for part in ("dates in the order month, day, year", "dates in GMT+11:00, as the header says"):
+    for part in (
+        "dates as times in h since 2019-07-04T12:00:00+00:00",
+        "dates in the order month, day, year",
+        "dates in GMT+11:00, as the header says",
+    ):
         assert part in sensors.notes[0]
     # Negative control: without the zone in the header they are in that of the start.
     bare = read_sensors(

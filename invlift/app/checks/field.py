@@ -115,7 +115,8 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
     if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
         what = "the place" if sensors.electrodes is None else "the electrodes"
         what += "" if sensors.times is None else " and time"
-        notes.append(f"{num_repeats} rows repeat {what} of another")
+        rows = "1 row repeats" if num_repeats == 1 else f"{num_repeats} rows repeat"
+        notes.append(f"{rows} {what} of another")
     if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
     if sensors.experiments is not None and is_file and not (spec.experiment or spec.survey):
