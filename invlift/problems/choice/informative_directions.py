@@ -80,7 +80,10 @@ def number_to_lift(directions: Directions, others: list[np.ndarray]) -> int:
     most = directions.values.size
     if not all(np.isfinite(each).all() for each in others):
         return most
-    others = [_large_part(each) for each in others]
+    parts = [_large_part(each) for each in others]
+    right, *rights = _coordinates([directions.right, *(right for _, right in parts)])
+    directions = directions._replace(right=right)
+    others = [(left, right) for (left, _), right in zip(parts, rights, strict=True)]
     numbers = [each for each in NUMBERS if each < most] + [most]
     low, high = 0, len(numbers) - 1
     while low < high:
@@ -99,6 +102,21 @@ def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return left[:, is_kept] * values[is_kept], along[is_kept].T
 
 
+def _coordinates(columns: list[np.ndarray]) -> list[np.ndarray]:
+    """Matrices of columns, (m, r), in one basis of all of them: (p, r)."""
+    basis, parts = [], []
+    for rest in columns:
+        part = []
+        for block in basis:  # one after the other: together they may take gigabytes
+            part.append(block.T @ rest)
+            rest = rest - block @ part[-1]
+        block, inner = np.linalg.qr(rest)
+        basis.append(block)
+        parts.append(np.concatenate([*part, inner]))
+    num = len(parts[-1])
+    return [np.pad(part, ((0, num - len(part)), (0, 0))) for part in parts]
+
+
 def _largest_precision(directions: Directions, number: int, others) -> float:
     """Of the density on the manifold, by the reference, with derivatives from elsewhere.
 
@@ -107,18 +125,16 @@ def _largest_precision(directions: Directions, number: int, others) -> float:
     of the reference.
     """
     lifted = directions.left[:, :number]
-    _, values, along = directions.rest(number)
-    # In a basis of all directions along which either is not that of the prior.
-    space = np.linalg.qr(np.concatenate([along, *(right for _, right in others)], axis=1))[0]
-    own, largest = space.T @ along, 1.0
+    _, values, own = directions.rest(number)
+    largest = 1.0
     for left, right in others:
-        inside = left @ (right.T @ space)
+        inside = left @ right.T
         inside = inside + (inside @ own) * ((1.0 + values**2) ** -0.5 - 1.0) @ own.T
         moved = lifted.T @ inside
         rest = inside - lifted @ moved
         kick = rest.T @ rest - (own * (values**2 / (1.0 + values**2))) @ own.T
         _, sizes, inner = np.linalg.svd(moved, full_matrices=False)
-        shorter = np.eye(space.shape[1]) + (inner.T * ((1.0 + sizes**2) ** -0.5 - 1.0)) @ inner
+        shorter = np.eye(own.shape[0]) + (inner.T * ((1.0 + sizes**2) ** -0.5 - 1.0)) @ inner
         largest = max(largest, 1.0 + np.linalg.eigvalsh(shorter @ kick @ shorter)[-1])
     return largest
 
