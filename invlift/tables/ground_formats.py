@@ -7,7 +7,6 @@ Terrameter LS, and ``protocol.dat`` of R2 and ResIPy (Binley, R2 manual; Blanchy
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES
 from invlift.tables.instruments import instrument_data
 from invlift.tables.lines import Line
+from invlift.tables.numbers import is_plain_number
 from invlift.tables.res2dinv import res2dinv_data
 from invlift.tables.table import Table, table_of_lines, table_of_text
 from invlift.tables.unified_data import unified_data
@@ -82,15 +82,11 @@ def ground_data(text: str, name: str) -> tuple[np.ndarray | None, Table] | None:
     if found := unified_data(text, name):
         return found
     first = next((line for line in lines if line[1][0][:1] != "#"), None)
-    if first and len(first[1]) > 1 and all(map(_is_number, first[1])):
+    if first and len(first[1]) > 1 and all(map(is_plain_number, first[1])):
         expected = "the number of electrodes in a line of its own, or a header"
         remedy = "add the counts, if this is the unified data format: 4# electrodes"
         raise InputError(f"{name}, row {first[0]}", expected, " ".join(first[1])[:40], remedy)
     return None
-
-
-def _is_number(entry: str) -> bool:
-    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", entry) is not None
 
 
 def _protocol(lines: list[Line], name: str) -> tuple[None, Table] | None:

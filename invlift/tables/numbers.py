@@ -36,6 +36,11 @@ def is_number(entry: str) -> bool:
     return match is not None and (not match[4] or size_of(match[4]) is not None)
 
 
+def is_plain_number(entry: str) -> bool:
+    """Whether an entry is a number with a decimal point at most, as programs write it."""
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", entry) is not None
+
+
 def without_limits(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Entries without a "<" or ">" in front of their number, and these, "" where there is none."""
     found = [_LIMIT.match(entry) for entry in entries]

@@ -5,7 +5,6 @@ Loke, "Rapid 2-D resistivity & IP inversion", manual of Res2DInv, the appendix o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ import pandas as pd
 
 from invlift.errors import InputError
 from invlift.tables.lines import Line
+from invlift.tables.numbers import is_plain_number
 from invlift.tables.table import Table, table_of_lines
 
 _GENERAL = 11
@@ -47,7 +47,7 @@ def res2dinv_data(lines: list[Line], name: str) -> tuple[np.ndarray, Table] | No
         Naming the row at which they are not what the format says, or the array if it is not read.
     """
     head = [" ".join(entries).strip(",") for _, entries in lines[1:4]]
-    if len(head) < 3 or not all(map(_is_number, head)) or not head[1].isdecimal():
+    if len(head) < 3 or not all(map(is_plain_number, head)) or not head[1].isdecimal():
         return None
     kind = int(head[1])
     if kind not in (*_ARRAYS, _GENERAL):
@@ -70,7 +70,7 @@ def res2dinv_data(lines: list[Line], name: str) -> tuple[np.ndarray, Table] | No
     rows = [line for line in rest if line[1][0][:1] not in "#;"]
     has_errors = bool(rows) and rows[0][1][0].casefold() == "error"
     if has_errors:
-        start = next((k for k, line in enumerate(rows) if _is_number(line[1][0])), 0)
+        start = next((k for k, line in enumerate(rows) if is_plain_number(line[1][0])), 0)
         if rows[start][1] != ["0"]:
             remedy = "save errors in the unit of the readings"
             raise InputError(f"{name}, row {rows[start][0]}", "0", rows[start][1][0], remedy)
@@ -96,17 +96,13 @@ def res2dinv_data(lines: list[Line], name: str) -> tuple[np.ndarray, Table] | No
     return places, replace(table, taken=tuple(taken))
 
 
-def _is_number(entry: str) -> bool:
-    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", entry) is not None
-
-
 def _number(lines: Iterator[Line], name: str, what: str) -> float:
     """The next number that is alone in its line; lines of text say what follows."""
     for row, entries in lines:
         entry = " ".join(entries).strip(",")
-        if _is_number(entry):
+        if is_plain_number(entry):
             return float(entry)
-        if _is_number(entries[0].strip(",")):
+        if is_plain_number(entries[0].strip(",")):
             raise InputError(f"{name}, row {row}", what, entry[:40], "give it in a line of its own")
     raise InputError(name, what, "the end of the file", "save the file again")
 
@@ -119,7 +115,7 @@ def _general(lines: list[Line], kind: int, location: int, name: str):
     for number, (row, entries) in enumerate(lines):
         own = roles.get(entries[0].removesuffix(".0"))
         size = 0 if own is None else 2 * len(own) + 1
-        if own is None or len(entries) <= size or not all(map(_is_number, entries)):
+        if own is None or len(entries) <= size or not all(map(is_plain_number, entries)):
             expected = "2, 3 or 4 electrodes, x and z of each, and the reading"
             found = " ".join(entries)[:40]
             raise InputError(f"{name}, row {row}", expected, found, "correct the number of rows")
@@ -161,7 +157,7 @@ def _values(lines: list[Line], name: str) -> np.ndarray:
 def _topography(lines: Iterator[Line], name: str) -> tuple[int, np.ndarray] | None:
     """How points of the ground are given, and these, (k, 2); None if there are none."""
     _, entries = next(lines, (0, ["0"]))
-    if not _is_number(entries[0]):  # "Topography in separate list"
+    if not is_plain_number(entries[0]):  # "Topography in separate list"
         _, entries = next(lines, (0, ["0"]))
     if entries[0] not in ("1", "2"):
         return None
