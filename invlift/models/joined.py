@@ -115,6 +115,13 @@ class Joined(ForwardModel):
         )
         return self._join(found), lower
 
+    def of_each(self, fn: Callable, weights: jax.Array, *parts: PyTree) -> PyTree:
+        """What a function gives of each model, the weights of its readings, and its parts.
+
+        Weights are of the joined readings, (k, d).
+        """
+        return self._each(lambda *own: (fn(*own),), self._weights(weights), *parts)[0]
+
     def _each(self, fn, *parts):
         """Tuples of what a function of each model and its parts returns."""
         num = len(self._models)

@@ -60,6 +60,9 @@ class PosteriorDraws:
         ``boundary_flux(group, experiment)``: names of the unknowns beside the field that the flux
         through a boundary group depends on, the name of the solution, and the function that makes
         fluxes, (k,), of draws of all of them, (k, N), and of the solution, (k, num_nodes), if any.
+    mesh_error : (num_nodes,) array or None
+        What the mesh near each node adds to the errors of the readings, in standard deviations of
+        their noise: the root of a sum of squares.
 
     Raises
     ------
@@ -81,6 +84,7 @@ class PosteriorDraws:
     objections: Sequence[str] = ()
     doubts: Sequence[tuple[str, str]] = ()
     boundary_flux: Callable[[str, str], tuple[Sequence[str], str, Callable]] | None = None
+    mesh_error: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)

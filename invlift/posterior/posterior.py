@@ -72,6 +72,9 @@ class Posterior(PosteriorStatistics):
         Doubts about the model at the draws, with a remedy each.
     boundary_flux : callable or None
         See :class:`~invlift.posterior.draws.PosteriorDraws`.
+    mesh_error : (num_nodes,) array or None
+        What the mesh near each node adds to the errors of the readings, in standard deviations of
+        their noise.
 
     Raises
     ------

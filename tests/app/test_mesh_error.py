@@ -80,6 +80,11 @@ def test_a_mesh_too_coarse_for_its_sensors_is_told(tmp_path):
     posterior.write(tmp_path)
     written = meshio.read(tmp_path / "sensors.vtu").point_data["mesh_error"]
     np.testing.assert_array_equal(written, errors)
+    places = meshio.read(tmp_path / "posterior.vtu").point_data["mesh_error"]
+    assert places.shape == (81,)
+    # Of each reading the sum over the nodes is its error, of both signs.
+    assert 0.1 < places.sum() / np.linalg.norm(errors) < 10.0
+    np.testing.assert_array_equal(invlift.load(tmp_path).fields()["mesh_error"], places)
     (again,) = [each for each in invlift.load(tmp_path).verdict().doubts if "mesh" in each]
     assert again == doubt
 

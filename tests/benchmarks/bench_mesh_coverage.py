@@ -5,9 +5,9 @@
 
 Truth and readings are of a disc with edges of a fourth; ``--smooth``: the truth is a field of the
 given mesh.  Prints for each way how many of the nodes 90 % and 50 % bands of the posterior hold,
-the mean of z, the error of the field's mean in standard deviations of the posterior, its standard
-error, its root mean square, and seconds of processor time for a data set; first the error of the
-mesh at the truth.
+the mean of z, the error of the field's mean in standard deviations of the posterior, with standard
+errors over the data sets, the root mean square of z, and seconds of processor time for a data set;
+first the error of the mesh at the truth.
 """
 
 import argparse
@@ -67,9 +67,10 @@ def print_table(options, found: dict[str, list[Held]], seconds, errors):
     )
     print(line + f"median {np.median(errors):.2g}")
     for name, held in found.items():
-        in_90, in_50, z = np.array(held).T
-        row = f"| {name} | {100 * in_90.mean():.1f} | {100 * in_50.mean():.1f} | {z.mean():.2f} "
-        row += f"({z.std() / np.sqrt(num):.2f}) | {np.sqrt(np.mean(z**2)):.2f} "
+        held = np.array(held) * [100.0, 100.0, 1.0]
+        mean, error = held.mean(axis=0), held.std(axis=0) / np.sqrt(num)
+        row = f"| {name} | {mean[0]:.1f} ({error[0]:.1f}) | {mean[1]:.1f} ({error[1]:.1f}) "
+        row += f"| {mean[2]:.2f} ({error[2]:.2f}) | {np.sqrt(np.mean(held[:, 2] ** 2)):.2f} "
         print(row + f"| {seconds[name] / num:.1f} |", flush=True)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.posterior_draws import some_draws
 from invlift.fem import linalg
+from invlift.fem.equations.error_map import error_map
 from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
 from invlift.fem.mesh.mesh import Mesh
 from invlift.lift.jacobians.krylov import conjugate_residuals
@@ -37,6 +38,8 @@ MAX_NODES, FEW_NODES = 150_000, 10_000
 SOLVED, MAX_PRODUCTS = 1e-8, 300
 #: Draws at which it is looked at, of a run or of the linearised posterior.
 NUM_DRAWS = 3
+#: Sums of readings with random signs whose squares make the map of the errors.
+NUM_SUMS = 8
 #: Most nodes of a mesh on which chains may solve the equation instead of the given one.
 MAX_SAMPLED = 20_000
 
@@ -61,11 +64,15 @@ class Errors(NamedTuple):
         difference between errors at draws and those that are linear in the coefficients.
     shift : float
         The most that a mean of the posterior is off by, in its own standard deviations.
+    at_nodes : (num_nodes,) or None
+        What is made near each node: roots of the sums over the readings of the squares of what it
+        adds to their errors, in standard deviations of their noise.
     """
 
     readings: np.ndarray
     beyond: np.ndarray
     shift: float = 0.0
+    at_nodes: np.ndarray | None = None
 
 
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
@@ -137,8 +144,9 @@ def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
 
 
 def mesh_errors(problem: InverseProblem, run: Run) -> Errors | None:
-    """Errors at draws of a run, means of absolute ones.
+    """Errors at draws of a run, means of absolute ones; those at nodes at the mean of all draws.
 
+    The latter are of errors that are notable, and without a correction at the mode.
     None where the problem has no mesh, or one too large for this, or no noise, without chains, and
     where there is no solution on the refined mesh.
     """
@@ -160,7 +168,18 @@ def mesh_errors(problem: InverseProblem, run: Run) -> Errors | None:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
         sd = np.abs((np.asarray(problem.observed) - kept[PREDICTED]) / kept[NOISE_SCORE])
-        return Errors(*(_mean_size(extrapolated(e, finer.times) / sd) for e in (changes, beyond)))
+        found = [_mean_size(extrapolated(each, finer.times) / sd) for each in (changes, beyond)]
+    if not np.nanmax(found[0]) > NOTABLE:
+        return Errors(*found)
+    return Errors(*found, at_nodes=_errors_at_nodes(problem, finer, centre, np.nanmean(sd, axis=0)))
+
+
+def _errors_at_nodes(problem, finer, centre, sd) -> np.ndarray:
+    """As of ``Errors``, by sums of the readings with random signs: a sum of squares in the mean."""
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (NUM_SUMS, sd.size))
+    weights = signs * np.nan_to_num(1.0 / sd, posinf=0.0)
+    parts = error_map(problem.model, finer.model, finer.times, problem.mesh, centre, weights)
+    return np.sqrt(np.mean(parts**2, axis=0))
 
 
 def mesh_doubts(problem: InverseProblem, errors: Errors | None) -> list[tuple[str, str]]:

@@ -163,6 +163,7 @@ def posterior_of(
         quantities=quantities_of(problem, with_prior=True),
         materials=problem.prior.materials,
         mesh=problem.mesh,
+        mesh_error=None if errors is None else errors.at_nodes,
         sensors=Readings(
             np.asarray(problem.observed),
             sigma,

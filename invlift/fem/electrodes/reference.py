@@ -39,7 +39,7 @@ class _Moved(LinearlyMapped):
 
     origin: jax.Array = field(kw_only=True)
 
-    def _at(self, coefficients):
+    def at(self, coefficients):
         return self._mapped(coefficients) + self.origin
 
     def _byproducts(self, inner):

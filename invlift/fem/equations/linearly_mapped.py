@@ -57,7 +57,7 @@ class LinearlyMapped(AroundModel):
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,)."""
-        return self.model(self._at(coefficients))
+        return self.model(self.at(coefficients))
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings, (d,), and their derivatives, (d, N)."""
@@ -67,13 +67,13 @@ class LinearlyMapped(AroundModel):
         self, coefficients: jax.Array
     ) -> tuple[tuple[jax.Array, jax.Array], MappedExpansion]:
         """As :meth:`ForwardModel.linearise`."""
-        (value, by_own), inner = self.model.linearise(self._at(coefficients))
+        (value, by_own), inner = self.model.linearise(self.at(coefficients))
         jacobian = (self.matrix.T @ by_own.T).T
         return (value, jacobian), MappedExpansion(inner, jacobian, self._byproducts(inner))
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, MappedExpansion]:
         """As :meth:`ForwardModel.expand`."""
-        value, inner = self.model.expand(self._at(coefficients))
+        value, inner = self.model.expand(self.at(coefficients))
         return value, MappedExpansion(inner, None, self._byproducts(inner))
 
     def push_forward(
@@ -124,7 +124,7 @@ class LinearlyMapped(AroundModel):
         known = self.on_mesh._replace(sensors=None)
         return replace(self, model=self.model.of_readings(rows), on_mesh=known)
 
-    def _at(self, coefficients):
+    def at(self, coefficients):
         """Coefficients of the model, (M,)."""
         return self._mapped(coefficients)
 

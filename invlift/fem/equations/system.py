@@ -120,6 +120,47 @@ class EquationSystem(ForwardModel):
         """Number L of loads."""
         return self.by_load.shape[0]
 
+    def with_adjoints(self, coefficients: jax.Array, weights: jax.Array) -> tuple:
+        """u for each load, (num_dofs, L), and adjoints of weighted readings, (num_dofs, Q L).
+
+        By L + Q L solves, for weights (Q, d); adjoints are zero where u is held, and of readings of
+        reactions.
+        """
+        matrices, factor = self._factorise(coefficients)
+        rhs, held, at_held = self._given(coefficients)
+
+        def weighted(unknowns, weights):
+            return weights @ self._read(self.observation, unknowns, at_held, coefficients)
+
+        read = jax.vmap(jax.grad(weighted), (None, 0), 1)(rhs, weights)
+        read = read.reshape(rhs.shape[0], -1)
+        solved = self._apply_inverse(factor, matrices, jnp.concatenate([rhs, read], axis=1))
+        solutions, adjoints = jnp.split(solved, [self.num_loads], axis=1)
+        return self._extend(solutions, held), self._extend(
+            adjoints, jnp.zeros((held.shape[0], read.shape[1]))
+        )
+
+    def tested(
+        self,
+        coefficients: jax.Array,
+        adjoints: jax.Array,
+        solutions: jax.Array,
+        less: jax.Array | None = None,
+    ) -> list[jax.Array]:
+        """Adjoints, (num_dofs, Q L), times forces of solutions, (num_dofs, L), (Q, E) of each term.
+
+        Forces are A u - b of the elements; of ``less``, another solution, they are subtracted.
+        """
+        found = []
+        for term, local in zip(self.terms, self._local(coefficients), strict=True):
+            forces = term.forces(local, sparse.gather(solutions, term.dofs).swapaxes(1, 2))
+            if less is not None:
+                forces -= term.forces(local, sparse.gather(less, term.dofs).swapaxes(1, 2))
+            corners = sparse.gather(adjoints, term.dofs)
+            corners = corners.reshape(*term.dofs.shape, -1, solutions.shape[1])
+            found.append(jnp.einsum("meql,mle->qe", corners, forces))
+        return found
+
     def _with_known(self, values, known):
         """Values (N, ...) of coefficients, followed by those of the known ones."""
         if not self.known.size:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from invlift.posterior.names import known_cells_name, prior_density_name, prior_sd_name
+from invlift.posterior.names import MESH_ERROR, known_cells_name, prior_density_name, prior_sd_name
 from invlift.posterior.statistics.labelled import coordinates_along, dataset, label, places_on
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import every_of
@@ -60,6 +60,8 @@ def _constants(posterior: PosteriorStatistics) -> dict[str, tuple[Sequence[str],
     if mesh is not None:
         found["points"] = (("node", "axis"), np.asarray(mesh.points))
         found["cells"] = (("cell", "corner"), np.asarray(mesh.cells))
+    if posterior.mesh_error is not None:
+        found[MESH_ERROR] = (("node",), posterior.mesh_error)
     if sensors is not None and sensors.points is not None:
         found["sensor_points"] = (("sensor", "axis"), np.asarray(sensors.points))
     if sensors is not None and sensors.sigma is not None:

@@ -28,7 +28,7 @@ from invlift.posterior.figures.style import (
     new_axes,
     write_figure,
 )
-from invlift.posterior.names import CONDUCTIVITY, FIELD
+from invlift.posterior.names import CONDUCTIVITY, FIELD, MESH_ERROR
 from invlift.posterior.output.files import (
     number_style,
     some_draws,
@@ -158,6 +158,7 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
     checks = {"r_hat": "R-hat", "ess_bulk": "effective sample size"}
     found = {f"{base}_{key}": f"{base}, {text}" for base in own for key, text in checks.items()}
     yield from figure(found, "cividis")
+    yield from figure({MESH_ERROR: "error of the mesh, sd of the noise"}, "magma")
     yield _hint("Quantiles are pointwise. All numbers are in posterior.vtu.")
     yield _image(_plot_mesh(posterior), "Mesh, boundary groups and sensors")
 

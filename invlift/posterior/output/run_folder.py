@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.files.input_files import read_text
-from invlift.posterior.names import OBSERVED
+from invlift.posterior.names import MESH_ERROR, OBSERVED
 from invlift.posterior.output.files import RECORD_SHA256, record_sha256
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.statistics.labelled import (
@@ -203,6 +203,7 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
 
     if "cells" in constants:
         found["mesh"] = SavedMesh(known("points"), known("cells"))
+        found["mesh_error"] = known(MESH_ERROR)
     if observed := groups["observed_data"].data_vars:
         axes = axes_of(groups["posterior"])
         arrays = {str(name): (axes_of(each), each.to_numpy()) for name, each in observed.items()}

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.posterior.draws import PosteriorDraws
+from invlift.posterior.names import MESH_ERROR
 from invlift.posterior.statistics.diagnostics import Diagnostics, diagnose
 from invlift.posterior.statistics.fields import fields_of, of_all_draws
 from invlift.posterior.statistics.fit import Fit
@@ -69,9 +70,12 @@ class PosteriorStatistics(PosteriorDraws):
     @cached_property
     def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:
         """The `fields` at the nodes and those in the cells, by "node" and "cell"."""
-        return fields_of(
+        found = fields_of(
             self.chains, self.described, self.quantities, self.exceedance, self.materials
         )
+        if self.mesh_error is not None:
+            found["node"][MESH_ERROR] = self.mesh_error
+        return found
 
     def fields(self) -> dict[str, np.ndarray]:
         """Posterior statistics of the fields, by name.
@@ -84,6 +88,7 @@ class PosteriorStatistics(PosteriorDraws):
         `solution_mean` and `solution_sd` if the chains have kept moments of the solution, and
         `solution_q05`, `_q50`, `_q95` if they have kept draws of it. Of any other field the same as
         of the log-conductivity, without the conductivity, and its variance reduction by name.
+        `mesh_error` per node, where the mesh makes errors of the readings that are notable.
         """
         return self.fields_by_place["node"] | self.fields_by_place["cell"]
 
