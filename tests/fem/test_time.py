@@ -318,16 +318,17 @@ def settled(modes, times, num_steps=1000, num_periods=6):
     return np.stack([np.interp(np.mod(times, period), at, row) for row in found])
 
 
-def test_oscillations_are_those_of_small_steps_in_time():
+@pytest.mark.parametrize("dim", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_oscillations_are_those_of_small_steps_in_time(dim):
     """By an independent stepper that has settled, and whose steps are halved."""
-    mesh, places = box_mesh(2, 5), places_in(2)
+    mesh, places, well = box_mesh(dim, 7 - dim), places_in(dim), (0.45,) * dim
     phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
     times = np.arange(12) * 0.9
     conditions = {
         "source": 0.3,
         "dirichlet": {"left": TIDE},
         "robin": {"right": (EXCHANGE, DAYS)},
-        "point_sources": [((0.45, 0.45), PULSED)],
+        "point_sources": [(well, PULSED)],
     }
     model = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **conditions)
     found = evaluate(model, phi)
@@ -337,7 +338,7 @@ def test_oscillations_are_those_of_small_steps_in_time():
     assert relative_error(half, exact) < 5 * TOLERANCE  # the stepper stands
     exact += (exact - half) / 3.0  # of second order
     assert relative_error(found, exact) < TOLERANCE
-    late = conditions | {"point_sources": [((0.45, 0.45), oscillation([[1.0, 2.0, 0.12]]))]}
+    late = conditions | {"point_sources": [(well, oscillation([[1.0, 2.0, 0.12]]))]}
     moved = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **late)
     assert relative_error(evaluate(moved, phi), exact) > 10 * TOLERANCE  # negative control
     # Steps of one number and oscillations of another add up.
