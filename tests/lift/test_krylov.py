@@ -89,3 +89,18 @@ def test_can_be_mapped():
     found = jax.vmap(lambda matrix, rhs: solve(matrix, rhs, 1e-10))(matrices, rhs)
     for matrix, right, one in zip(matrices, rhs, found, strict=True):
         assert error_of(matrix, right, one) < 1.1e-10
+
+
+def test_stops_where_products_are_not_accurate_enough():
+    """Round-off of products, 1e-11 of the largest, is not taken for further directions."""
+    rng = np.random.default_rng(8)
+    basis = np.linalg.qr(rng.standard_normal((SIZE, SIZE)))[0]
+    sizes = 1.0 + np.geomspace(4e5, 1e-9, SIZE)
+    matrix, rhs = jnp.asarray(basis * sizes @ basis.T), jnp.asarray(rng.standard_normal(SIZE))
+
+    def product(vector):
+        image = matrix @ vector
+        return image + 1e-11 * jnp.linalg.norm(image) * jnp.sin(1e12 * vector)
+
+    found = conjugate_residuals(product, rhs, 1e-8, 300)
+    assert error_of(matrix, rhs, found) < 1e-3

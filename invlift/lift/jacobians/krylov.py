@@ -32,7 +32,8 @@ def conjugate_residuals(
     Returns
     -------
     (d,)
-        x; the best so far where the products did not suffice, NaN where one of them is.
+        x; the best so far where the products did not suffice or are not accurate enough, NaN where
+        one of them is.
 
     Notes
     -----
@@ -40,21 +41,26 @@ def conjugate_residuals(
     linear equations", section 2.
     """
     limit = tolerance * jnp.linalg.norm(rhs)
+    # Products by sums of solutions with weights of both signs are right to 1e-11 of the largest:
+    # images of longer directions are round-off, which then grows with each product.
+    longest = 1e9
 
     def is_running(loop):
-        _, residual, _, _, _, count, is_full = loop
+        _, residual, _, _, _, count, is_full, _ = loop
         return (jnp.linalg.norm(residual) > limit) & (count < max_products) & ~is_full
 
     def iterate(loop):
-        solution, residual, newest, directions, images, count, _ = loop
+        solution, residual, newest, directions, images, count, _, largest = loop
         direction, image = newest, product(newest)
         # The images, A times the directions, are orthonormal; rows not reached yet are zero.
         before = jnp.linalg.norm(image)
+        largest = jnp.maximum(largest, before / jnp.linalg.norm(newest))
         for _ in range(2):
             along = images @ image
             direction, image = direction - along @ directions, image - along @ images
         after = jnp.linalg.norm(image)
         is_full = after <= 1e-10 * before
+        is_full |= largest * jnp.linalg.norm(direction) > longest * after
         scale = jnp.where(is_full, 0.0, 1.0 / after)
         direction, image = scale * direction, scale * image
         length = image @ residual
@@ -66,8 +72,9 @@ def conjugate_residuals(
             images.at[count].set(image),
             count + 1,
             is_full,
+            largest,
         )
 
     none = jnp.zeros((max_products, rhs.size), rhs.dtype)
-    start = (jnp.zeros_like(rhs), rhs, rhs, none, none, 0, False)
+    start = (jnp.zeros_like(rhs), rhs, rhs, none, none, 0, False, 0.0)
     return jax.lax.while_loop(is_running, iterate, start)[0]
