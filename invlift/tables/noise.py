@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.fem.electrodes.quadrupoles import shared_names, shares
 from invlift.files.tables import Table, number, one_of
 from invlift.noise.base import Noise
 from invlift.noise.gaussian import gaussian_noise
@@ -24,6 +25,7 @@ class SensorTable(Protocol):
     values: np.ndarray
     sigma: np.ndarray | None
     groups: np.ndarray | None
+    electrodes: np.ndarray | None
     rows: np.ndarray
 
 
@@ -37,8 +39,9 @@ class NoiseTable(Table):
     )
     """The standard deviation of a reading, in its unit: as small as it is, but not 0. Or "column",
     that of the sensor table, or a distribution if it is unknown."""
-    per: Literal["all", "sensor", "group"] = "all"
-    """What has an unknown scale of its own: all readings together, each, or each group of them."""
+    per: Literal["all", "sensor", "group", "pair", "injection"] = "all"
+    """What has an unknown scale of its own: all readings together, each, or each group of them;
+    with [electrodes] each pair of them that is read, or each current that is driven."""
     relative: bool = False
     """Whether the noise multiplies the reading: sigma 0.05 then means about 5 %."""
 
@@ -89,6 +92,15 @@ class NoiseTable(Table):
             return None
         if self.per == "sensor":
             return np.arange(len(sensors.values))
+        if self.per in ("pair", "injection"):
+            if sensors.electrodes is None:
+                expected, remedy = (
+                    "readings between electrodes",
+                    'choose "all", "sensor" or "group"',
+                )
+                raise InputError(where("per"), expected, "others", remedy)
+            names = np.array(shared_names(sensors, self.per))
+            return names[np.abs(shares(sensors, self.per, names)).argmax(axis=1)]
         if sensors.groups is None:
             raise InputError(
                 where("per"),

@@ -15,6 +15,8 @@ from scipy.sparse import csr_array, vstack
 from structured import box_mesh, interior_points
 
 from invlift.fem.electrodes.complete import electrode_model
+from invlift.fem.electrodes.offsets import electrode_offsets
+from invlift.fem.electrodes.offsets import with_offsets as with_offsets_of
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
 from invlift.fem.electrodes.reference import ReferenceDifference, difference_to_reference
 from invlift.fem.electrodes.wave_numbers import WaveNumbers
@@ -33,7 +35,7 @@ from invlift.fem.fields.matern import matern_prior
 from invlift.fem.fields.random_field import random_field
 from invlift.fem.mesh.finer_mesh import OnFinerMesh
 from invlift.fem.readings.locate import locate
-from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.fem.readings.sensors import Sensors, sensors_from_arrays
 from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.time.schedules import oscillation, steps
 from invlift.models.base import AroundModel, CombinedFunction, ForwardModel
@@ -219,6 +221,23 @@ def difference_to_known():
     return difference_to_reference(electrodes(0.1), 2.0)
 
 
+def with_offsets():
+    """The same, with an offset of each of the two pairs that are read."""
+    unit = np.eye(3)
+    sensors = Sensors(
+        np.full((3, 2), np.nan),
+        np.zeros(3),
+        None,
+        np.arange(3),
+        "tank",
+        electrodes=np.array([["1", "2", "1", "2"], ["1", "2", "2", "3"], ["2", "3", "2", "1"]]),
+    )
+    offsets = electrode_offsets(sensors, {"pair": normal(0.0, 1.0)}, ["left", "top", "right"])
+    model = difference()
+    weights = np.array([unit[0] - unit[1], unit[1] - unit[2], unit[1] - unit[0]])
+    return with_offsets_of(model, offsets, MATRIX, sensors, weights)
+
+
 def in_time():
     """Two experiments with a well and values outside that change in steps, or oscillate."""
     mesh, positive = box_mesh(2, 2), lognormal(median=1.0, factor=2.0)
@@ -348,6 +367,14 @@ MODELS = {
         0.3,
         np.repeat([0.0, 2.0, 0.5], [9, 3, 1]),
     ),
+    "electrodes, with offsets": (
+        Combinations,
+        with_offsets,
+        15,
+        0.3,
+        np.repeat([0.0, 2.0, 0.5, 0.0], [9, 3, 1, 2]),
+        5.0 * STEPS[:4],
+    ),
     "difference to a known reference": (Shifted, difference_to_known, 9),
     "on a finer mesh": (OnFinerMesh, lambda: poisson().on_mesh.refined(), 9),
     "on a finer mesh, field": (OnFinerMesh, lambda: field().on_mesh.refined(), 18, 1.0),
@@ -459,7 +486,12 @@ def model_of(name):
 
 #: Equations of other forms than one with all that there can be, and what is made as one of them.
 SLOW = {"equation, elastic", "equation, any element", "electrodes", "of sites"}
-SLOW |= {"difference to a reference", "on a finer mesh, field", "on a finer mesh, electrodes"}
+SLOW |= {
+    "difference to a reference",
+    "electrodes, with offsets",
+    "on a finer mesh, field",
+    "on a finer mesh, electrodes",
+}
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")
@@ -532,6 +564,7 @@ def test_every_class_is_tried():
     within = model_of("in time").model
     inside = {type(within), type(within.shifted), type(model_of("surveys").equations[0])}
     inside |= {type(model_of("difference to a reference").body)}
+    inside |= {type(model_of("electrodes, with offsets").model)}
     assert own == {kind for kind, *_ in MODELS.values()} | inside | {*COMBINED.values()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +19,7 @@ from invlift.fem.electrodes.complete import (
     positions_in,
 )
 from invlift.fem.electrodes.injections import Injections, injections_of, patterns_of_pairs
+from invlift.fem.electrodes.offsets import Offset, electrode_offsets, with_offsets
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
 from invlift.fem.electrodes.quadrupoles import electrode_numbers, patterns_of, pseudo_places
 from invlift.fem.electrodes.reference import difference_to_reference, less_reference
@@ -58,9 +59,17 @@ def read_electrodes(
         remedy = f"give groups in place of {key}, or readings in the unified data format"
         raise InputError(where(key), expected, found, remedy)
     elif are_points:
-        return mesh, sensors, partial(_point_electrodes, mesh, surface=table.surface)
+        names = [f"{number}" for number in range(1, len(positions) + 1)]
     else:
         mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
+    if not are_points:
+        sensors = replace(sensors, electrode_groups=tuple(names))
+    laws = {name: each.build() for name, each in spec.observations.offset.items()}
+    with errors_at(lambda path: spec.where("observations", *path)):
+        offsets = electrode_offsets(sensors, laws, names)
+    if are_points:
+        make = partial(_point_electrodes, mesh, offsets=offsets, surface=table.surface)
+        return mesh, sensors, make
     impedance = table.impedance
     if isinstance(impedance, DistributionTable):
         impedance = impedance.build()
@@ -69,16 +78,24 @@ def read_electrodes(
         with errors_at(partial(spec.where_of_table, table="reference")):
             reference = read_voltages(own.file, mesh.dim, columns=own.columns)
         sensors = less_reference(sensors, reference, names)
-    make = partial(_electrodes_with_area, spec, mesh, names=names, impedance=impedance)
+    options = {"names": names, "impedance": impedance, "offsets": offsets}
+    make = partial(_electrodes_with_area, spec, mesh, **options)
     return mesh, sensors, make
 
 
 def _electrodes_with_area(
-    spec: ProblemSpec, mesh: Mesh, sensors: Sensors, *, names: Sequence[str], impedance
+    spec: ProblemSpec,
+    mesh: Mesh,
+    sensors: Sensors,
+    *,
+    names: Sequence[str],
+    impedance,
+    offsets: Mapping[str, Offset],
 ):
     """Voltages between electrodes by their injections, and what makes a model."""
-    found = injections_of(patterns_of(sensors, names))
-    sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
+    patterns = patterns_of(sensors, names)
+    found = injections_of(patterns)
+    sensors, weights = sensors.take(found.order), patterns.weights[found.order]
 
     def forward_map(**options) -> ForwardModel:
         model = electrode_model(
@@ -93,33 +110,44 @@ def _electrodes_with_area(
             own = reference.conductivity
             own = own.build() if isinstance(own, DistributionTable) else own
             model = difference_to_reference(model, own)
-        return _combined(model, found)
+        return _combined(model, found, offsets, sensors, weights)
 
     return sensors, forward_map
 
 
-def _point_electrodes(mesh: Mesh, sensors: Sensors, *, surface: str):
+def _point_electrodes(mesh: Mesh, sensors: Sensors, *, offsets: Mapping[str, Offset], surface: str):
     """Readings of points of the ground by their injections, and what makes a model."""
     positions = positions_in(mesh, sensors.positions, sensors.name)
     numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
-    found = injections_of(patterns_of_pairs(numbers + 1, len(positions) + 1))  # 1st: far away
+    patterns = patterns_of_pairs(numbers + 1, len(positions) + 1)  # the first is far away
+    found = injections_of(patterns)
     voltages = [each[:, 1:] for each in found.voltages]
     is_upwards = np.mean(mesh.points[:, -1]) < np.mean(positions[:, -1])
     places = pseudo_places(positions, numbers, 0.2 if is_upwards else -0.2)
     sensors = replace(sensors, positions=positions, points=places).take(found.order)
+    weights = patterns.weights[found.order, 1:]
 
     def forward_map(**options) -> ForwardModel:
         model = point_electrode_model(
             mesh, positions, found.currents[:, 1:], voltages, surface=surface, **options
         )
         known = model.on_mesh._replace(sensors=sensors)
-        return _combined(replace(model, on_mesh=known), found)
+        return _combined(replace(model, on_mesh=known), found, offsets, sensors, weights)
 
     return sensors, forward_map
 
 
-def _combined(model: ForwardModel, found: Injections) -> ForwardModel:
-    """The readings of a model that gives voltages of the injections."""
+def _combined(
+    model: ForwardModel,
+    found: Injections,
+    offsets: Mapping[str, Offset],
+    sensors: Sensors,
+    weights: np.ndarray,
+) -> ForwardModel:
+    """The readings of a model that gives voltages of the injections, with their offsets."""
+    if offsets:
+        matrix = np.eye(len(weights)) if found.matrix is None else found.matrix
+        return with_offsets(model, offsets, matrix, sensors, weights)
     if found.matrix is None:
         return model
     return Combinations(model, jax.device_put(found.matrix))

@@ -288,7 +288,9 @@ class ObservationsTable(Table):
     offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
     """What all readings of a group of the table's column group are off by, in their unit, for
     example offset = { loggers = { distribution = "normal", mean = 0.0, sd = 0.3 } }: an unknown
-    number, of a logger that has drifted or an unknown datum."""
+    number, of a logger that has drifted or an unknown datum. With [electrodes] pair, injection and
+    electrode are no groups: each pair of electrodes that is read, each current that is driven or
+    each electrode then has an offset of its own."""
 
 
 def _is_length(unit: str) -> str:
@@ -352,7 +354,6 @@ class Sections(Table):
             raise problem("a table [pde], or [electrodes] in its place", found, remedy)
         others = {
             "[experiment.NAME]": self.experiment,
-            "[observations] offset": self.observations.offset,
             "[observations] places": self.observations.places,
             "[units]": self.units,
         }

@@ -149,3 +149,44 @@ def pseudo_places(positions: np.ndarray, numbers: np.ndarray, depth: float = 0.2
     middles = np.nanmean(places, axis=1)
     middles[:, -1] -= depth * np.linalg.norm(high - low, axis=1)
     return middles
+
+
+def shared_names(sensors: Sensors, what: str) -> list[str]:
+    """What readings between electrodes have in common, each once, by the numbers of electrodes.
+
+    Parameters
+    ----------
+    sensors : Sensors
+        Whose ``electrode_groups`` are the electrodes, if these have names.
+    what : {"pair", "injection"}
+        The electrodes between which is read, "3-4", in either order; or what is driven.
+    """
+    first, second = _ends(sensors, what)
+    names: dict[str, None] = {}
+    for one, other in zip(first, second, strict=True):
+        if what == "injection" or _joined(other, one) not in names:
+            names[_joined(one, other)] = None
+    return list(names)
+
+
+def shares(sensors: Sensors, what: str, names: Sequence[str]) -> np.ndarray:
+    """Which of these each reading has, (d, m): 1, or -1 of a pair in the other order."""
+    number = {name: column for column, name in enumerate(names)}
+    matrix = np.zeros((len(sensors.values), len(names)))
+    for row, (one, other) in enumerate(zip(*_ends(sensors, what), strict=True)):
+        is_own = _joined(one, other) in number
+        matrix[row, number[_joined(one, other) if is_own else _joined(other, one)]] = (
+            1.0 if is_own else -1.0
+        )
+    return matrix
+
+
+def _ends(sensors: Sensors, what: str) -> np.ndarray:
+    """The numbers of two electrodes of each reading, (2, d), or what stands in their place."""
+    columns = sensors.electrodes[:, 2:] if what == "pair" else sensors.electrodes[:, :2]
+    number = {name: str(k) for k, name in enumerate(sensors.electrode_groups, start=1)}
+    return np.array([[number.get(each, each) for each in row] for row in columns.tolist()]).T
+
+
+def _joined(one: str, other: str) -> str:
+    return f"{one}-{other}" if other else one

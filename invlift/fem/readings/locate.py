@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -146,7 +146,7 @@ def locate(
             f"all {len(distances)} outside, the closest by {distances.min():.6g}",
             f"check the units: the mesh spans {extent(mesh)}",
         )
-    unknowns = {_offset(group): as_distribution(own) for group, own in (offsets or {}).items()}
+    unknowns = {offset_name(group): as_distribution(own) for group, own in (offsets or {}).items()}
     whole = {name: scattered(own, size) for name, own in parts.items()}
     told = ""
     if num := np.count_nonzero(distances):
@@ -196,12 +196,19 @@ def _kinds(sensors: Sensors) -> np.ndarray:
     return kinds
 
 
-def _offset(group: str) -> str:
+def offset_name(group: str) -> str:
+    """What the offset of a group is called among the unknowns."""
     return f"offset_{group}"
 
 
-def _offsets(sensors: Sensors, offsets: Mapping[str, Distribution]) -> tuple[np.ndarray, Weights]:
-    """Rows that have an offset, and which."""
+def rows_with_offset(sensors: Sensors, offsets: Iterable[str]) -> np.ndarray:
+    """Rows of groups that have an offset, (k,).
+
+    Raises
+    ------
+    InputError
+        If there is no group of a name.
+    """
     groups = np.array([]) if sensors.groups is None else sensors.groups
     for group in offsets:
         if group not in groups:
@@ -209,6 +216,11 @@ def _offsets(sensors: Sensors, offsets: Mapping[str, Distribution]) -> tuple[np.
             found = ", ".join(filter(None, np.unique(groups))) or "no such column"
             remedy = f"name one of these, or write {group} into rows"
             raise InputError(("offset", group), expected, found, remedy)
-    rows = np.flatnonzero(np.isin(groups, list(offsets)))
-    names = np.array([_offset(group) for group in groups[rows]])
+    return np.flatnonzero(np.isin(groups, list(offsets)))
+
+
+def _offsets(sensors: Sensors, offsets: Mapping[str, Distribution]) -> tuple[np.ndarray, Weights]:
+    """Rows that have an offset, and which."""
+    rows = rows_with_offset(sensors, offsets)
+    names = np.array([offset_name(group) for group in sensors.groups[rows]])
     return rows, Weights(names[:, None], np.ones((rows.size, 1)))

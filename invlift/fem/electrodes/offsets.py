@@ -1,0 +1,197 @@
+"""Constant errors that readings between electrodes share: offsets of pairs, of injections, ...
+
+An offset o_j is one more unknown, and readings are A F(x) + B o: weighted sums of F and o alike, so
+that what is lifted of them is chosen as without offsets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.sparse import csr_array, eye_array
+
+from invlift.fem.electrodes.quadrupoles import shared_names, shares
+from invlift.fem.equations.linearly_mapped import LinearlyMapped, MappedExpansion
+from invlift.fem.linalg import sparse
+from invlift.fem.readings.locate import offset_name, rows_with_offset
+from invlift.fem.readings.sensors import Sensors
+from invlift.models.base import ForwardModel
+from invlift.models.combinations import Combinations
+from invlift.programs.pytrees import PyTree, static
+from invlift.unknowns.distributions import Distribution, repeated
+from invlift.unknowns.named import Unknown
+
+#: Of which each has an offset of its own; any other name is a group of the table.
+_OF_EACH = "pair", "injection", "electrode"
+
+
+class Offset(NamedTuple):
+    """Offsets of one kind.
+
+    Attributes
+    ----------
+    of : str
+        What has them: "pair", "injection", "electrode", or the name of a group.
+    unknown : Unknown
+        Of m numbers, or of the one of a group.
+    """
+
+    of: str
+    unknown: Unknown
+
+    def in_readings(self, sensors: Sensors, weights: np.ndarray) -> np.ndarray:
+        """What part of each offset is in each reading, (d, m).
+
+        Of d readings that are weighted sums, (d, K), of the potentials of electrodes.
+        """
+        if self.of == "electrode":
+            return weights
+        if self.of in _OF_EACH:
+            return shares(sensors, self.of, self.unknown.axes[self.of])
+        return (sensors.groups == self.of).astype(float)[:, None]
+
+
+def electrode_offsets(
+    sensors: Sensors, distributions: Mapping[str, Distribution], names: Sequence[str]
+) -> dict[str, Offset]:
+    """What readings between K electrodes are off by.
+
+    Parameters
+    ----------
+    sensors : Sensors
+        All readings, of all surveys.
+    distributions : mapping of str to Distribution
+        Of one offset, in the unit of the readings.  Of "pair" each pair of electrodes that are read
+        has one, which changes its sign if they are swapped; of "injection" each current; of
+        "electrode" each electrode, whose potential is off by it.  Any other key is a group of the
+        table, which has one.
+    names : sequence of K str
+        Of the electrodes.
+
+    Returns
+    -------
+    dict of str to Offset
+        By the names of the unknowns, ``offset_pair`` for example.
+
+    Raises
+    ------
+    InputError
+        If there is no group of a name.
+    """
+    rows_with_offset(sensors, [key for key in distributions if key not in _OF_EACH])
+    found = {}
+    for key, law in distributions.items():
+        unknown = Unknown(law)
+        if key in _OF_EACH:
+            axis = names if key == "electrode" else shared_names(sensors, key)
+            unknown = Unknown(repeated(law, len(axis)), axes={key: axis})
+        found[offset_name(key)] = Offset(key, unknown)
+    return found
+
+
+class WithNumbers(LinearlyMapped):
+    """The readings of a model, and m further coefficients behind them: F(x) and o, (r + m,).
+
+    Of coefficients (x, o), (N + m,).
+    """
+
+    num_further: int = static(kw_only=True)
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free readings and the further coefficients, (r + m,)."""
+        return self._with_further(super().__call__(coefficients), coefficients)
+
+    def linearise(
+        self, coefficients: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], MappedExpansion]:
+        """As :meth:`ForwardModel.linearise`."""
+        (value, jacobian), expansion = super().linearise(coefficients)
+        jacobian = self._with_further(jacobian, jnp.eye(self.num_coefficients))
+        value = self._with_further(value, coefficients)
+        return (value, jacobian), expansion._replace(jacobian=jacobian)
+
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, MappedExpansion]:
+        """As :meth:`ForwardModel.expand`."""
+        value, expansion = super().expand(coefficients)
+        return self._with_further(value, coefficients), expansion
+
+    def pull_back(self, expansion, pushed, weigh):
+        """As :meth:`ForwardModel.pull_back`: what is linear has no second derivative."""
+        return super().pull_back(
+            expansion, pushed, lambda rows: weigh(rows)[:, : -self.num_further]
+        )
+
+    def derivative(self, expansion: MappedExpansion, direction: jax.Array) -> jax.Array:
+        """As :meth:`ForwardModel.derivative`."""
+        found = super().derivative(expansion, direction)
+        is_whole = expansion.jacobian is not None
+        return found if is_whole else self._with_further(found, direction)
+
+    def higher_derivative(
+        self, expansion: MappedExpansion, path: tuple[jax.Array, ...], lower: PyTree = ()
+    ) -> tuple[jax.Array, PyTree]:
+        """As :meth:`ForwardModel.higher_derivative`."""
+        found, lower = super().higher_derivative(expansion, path, lower)
+        return jnp.concatenate([found, jnp.zeros(self.num_further)]), lower
+
+    def alike(self) -> None:
+        """Nobody asks: readings are combinations of these numbers."""
+
+    def _with_further(self, values, of_coefficients):
+        return jnp.concatenate([values, of_coefficients[-self.num_further :]])
+
+    def _byproducts(self, inner):
+        return {}
+
+
+def with_offsets(
+    model: ForwardModel,
+    offsets: Mapping[str, Offset],
+    matrix: np.ndarray,
+    sensors: Sensors,
+    weights: np.ndarray,
+) -> Combinations:
+    """Readings A F(x) + B o.
+
+    Parameters
+    ----------
+    model : ForwardModel
+        F, of N coefficients, on a mesh.
+    offsets : mapping of str to Offset
+        One or more, by the names of the unknowns o.
+    matrix : (d, r) array
+        A.
+    sensors, weights : Sensors, (d, K) array
+        The readings, and what they are of the potentials of the electrodes.
+
+    Returns
+    -------
+    Combinations
+        Of the coefficients x and o.
+    """
+    laws = {name: each.unknown for name, each in offsets.items()}
+    parts = [each.in_readings(sensors, weights) for each in offsets.values()]
+    every = np.hstack([matrix, *parts])
+    return Combinations(_with_numbers(model, laws), jax.device_put(every))
+
+
+def _with_numbers(model: ForwardModel, laws: Mapping[str, Unknown]) -> WithNumbers:
+    known = model.on_mesh
+    before = sum(math.prod(each.shape) for each in known.further.values())
+    size = len(known.fields[0].points) + before
+    num = sum(math.prod(each.shape) for each in laws.values())
+    again = known.refined
+    return WithNumbers(
+        model,
+        sparse.sparse_matrix(csr_array(eye_array(size, size + num))),
+        known._replace(
+            further={**known.further, **laws},
+            refined=again and (lambda times=1: _with_numbers(again(times), laws)),
+        ),
+        num_further=num,
+    )
