@@ -1,4 +1,4 @@
-"""Tanks of 12 electrodes, with offsets and of three materials too: ranks are uniform."""
+"""Tanks of 12 electrodes less their reference, of three materials too: ranks are uniform."""
 
 from dataclasses import replace
 
@@ -14,8 +14,6 @@ from invlift.app.problem.problem_file import read_problem
 from invlift.app.studies import calibrate as calibration
 from invlift.app.studies.calibrate import calibrate
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.problems.choice.lift_choice import choose
-from invlift.problems.choice.partly_lifted import Lift
 
 NUM = 12
 LOGNORMAL = {"distribution": "lognormal", "median": 1.0, "factor": 1.3}
@@ -58,30 +56,6 @@ def build(folder, prior):
     return build_problem(read_problem(path))
 
 
-def build_alone(folder, offset):
-    """A body alone: six injections, all twelve pairs, and a scale of the noise for each injection.
-
-    The 72 readings are combinations of 66 resistances and of the offsets.
-    """
-    unit = np.eye(NUM)
-    driven = np.array([unit[k] - unit[(k + 5) % NUM] for k in range(0, NUM, 2)])
-    pairs = np.array([unit[k] - unit[(k + 1) % NUM] for k in range(NUM)])
-    content = {"Inj": driven.T, "Mpat": pairs.T, "Uel": np.zeros((72, 1))}
-    scipy.io.savemat(folder / "tank.mat", content)
-    write_gmsh(folder / "tank.msh", tank())
-    law = {"distribution": "normal", "mean": 0.0, "sd": 0.3}
-    sections = {
-        "mesh": {"file": "tank.msh"},
-        "electrodes": {"groups": "electrode_*", "impedance": 0.1},
-        "observations": {"file": "tank.mat"} | ({"offset": {"pair": law}} if offset else {}),
-        "prior": PRIOR,
-        "noise": {"sigma": LOGNORMAL | {"median": 0.05}, "per": "injection"},
-    }
-    path = folder / "problem.toml"
-    path.write_text(tomli_w.dumps(sections))
-    return build_problem(read_problem(path))
-
-
 def with_offsets(problem, seed):
     """Pairs of electrodes of the body have offsets that those of the reference have not."""
     rng = np.random.default_rng(seed)
@@ -105,26 +79,6 @@ def few_draws(monkeypatch):
 def test_ranks_of_the_truth_are_uniform(prior, tmp_path):
     verdict = calibrate(build(tmp_path, prior), simulations=100, **OPTIONS).verdict()
     assert verdict.is_calibrated, str(verdict)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("few_draws")
-def test_ranks_with_offsets_of_pairs_are_uniform(tmp_path):
-    problem = build_alone(tmp_path, offset=True)
-    choice = choose(problem)
-    assert isinstance(choice.reference, Lift)
-    assert choice.reference.basis.shape[1] < 66
-    verdict = calibrate(problem, simulations=100, **OPTIONS).verdict()
-    assert verdict.is_calibrated, str(verdict)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("few_draws")
-def test_offsets_that_a_problem_does_not_have_are_seen(tmp_path, monkeypatch):
-    """A negative control."""
-    monkeypatch.setattr(calibration, "simulate_problem", with_offsets)
-    found = calibrate(build_alone(tmp_path, offset=False), simulations=50, **OPTIONS)
-    assert min(found.p_values().values()) < 1e-5
 
 
 @pytest.mark.slow
