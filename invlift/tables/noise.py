@@ -26,6 +26,7 @@ class SensorTable(Protocol):
     sigma: np.ndarray | None
     groups: np.ndarray | None
     electrodes: np.ndarray | None
+    electrode_groups: tuple[str, ...]
     rows: np.ndarray
 
 

@@ -406,7 +406,7 @@ REFUSED = {
         numpyro.sample("k", dist.Poisson(2.0)), 1.0
     ),
     "site x: expected a proper distribution": lambda: on(x_of(IMPROPER), 1.0),
-    "site x: expected a distribution that counts": counted_elsewhere,
+    "site x: expected a latent site that is not masked": counted_elsewhere,
     "plate data: expected all of its data, found 2 of 6": subsampled,
     r"site y: expected finite values in the support .* 20 prior draws, found -1": lambda: on(
         x_of(), -1.0, dist.Gamma(2.0, 2.0)
