@@ -103,6 +103,12 @@ def test_snippets_are_found():
     assert "robin" in shown[1]["pde"]
 
 
+def with_electrodes(mesh):
+    """Three of its sides are electrodes."""
+    named = zip(range(1, 4), mesh.boundaries.values(), strict=False)
+    return replace(mesh, boundaries={f"electrode_{k}": nodes for k, nodes in named})
+
+
 def write_shown(folder, content):
     """A problem that says what a snippet says, on a small body."""
     mesh = box_mesh(2, 2)
@@ -116,8 +122,7 @@ def write_shown(folder, content):
         changes, sensors = {"pde": REMOVED}, LINE
     elif "electrodes" in content:
         changes, sensors = {"pde": REMOVED}, VOLTAGES
-        named = zip(range(1, 4), mesh.boundaries.values(), strict=False)
-        mesh = replace(mesh, boundaries={f"electrode_{k}": nodes for k, nodes in named})
+        mesh = with_electrodes(mesh)
     if "storage" in content.get("pde", {}):
         header, *rows = sensors.splitlines()
         times = (f"{row},{0.1 * number}" for number, row in enumerate(rows, start=1))
@@ -133,11 +138,11 @@ def write_shown(folder, content):
         (folder / "reference.csv").write_text(VOLTAGES, encoding="utf-8")
         kept = {key: value for key, value in reference.items() if key != "columns"}
         changes["observations.reference"] = kept | {"file": "reference.csv"}
-    if "lines" in content.get("pde", {}):
+    inside = content.get("pde", {})
+    if inside := {**inside.get("lines", {}), **inside.get("barriers", {})}:
         edges = mesh.distinct_facets[0]
         in_middle = edges[np.isclose(mesh.points[edges][..., 1], 0.5).all(axis=1)]
-        inside = dict.fromkeys(content["pde"]["lines"], in_middle)
-        mesh = replace(mesh, boundaries={**mesh.boundaries, **inside})
+        mesh = replace(mesh, boundaries={**mesh.boundaries, **dict.fromkeys(inside, in_middle)})
     if "experiment" in content:
         sensors = with_column(sensors, "experiment", content["experiment"])
     if "survey" in content:
@@ -236,7 +241,12 @@ with_options(CHOICES)
 def write_choice(folder, content):
     sampler = {f"sampler.{key}": value for key, value in content["sampler"].items()}
     changes = {"prior": content["prior"], "noise": content["noise"], **sampler}
-    return write_problem(folder, changes, sensors=SENSORS, mesh=box_mesh(2, 3))
+    sensors, mesh = SENSORS, box_mesh(2, 3)
+    if content["noise"].get("per") in ("pair", "injection"):
+        electrodes = {"groups": "electrode_*", "impedance": 0.1}
+        changes |= {"pde": REMOVED, "electrodes": electrodes}
+        sensors, mesh = VOLTAGES, with_electrodes(mesh)
+    return write_problem(folder, changes, sensors=sensors, mesh=mesh)
 
 
 @pytest.mark.slow

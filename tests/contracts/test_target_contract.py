@@ -45,7 +45,12 @@ from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 OBSERVED = np.array([0.8, 1.7, 1.1])
 GROUPS = ["old", "new", "old"]
 SENSORS = SimpleNamespace(
-    name="sensors", values=OBSERVED, sigma=np.array([0.1, 0.3, 0.2]), groups=GROUPS
+    name="sensors",
+    values=OBSERVED,
+    sigma=np.array([0.1, 0.3, 0.2]),
+    groups=GROUPS,
+    electrodes=np.array([["1", "2", "3", "4"], ["1", "2", "4", "3"], ["2", "3", "1", "4"]]),
+    electrode_groups=(),
 )
 
 
