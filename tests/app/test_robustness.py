@@ -39,7 +39,7 @@ def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
     first.communicate()
     assert kept == {file: file.read_bytes() for file in kept}
     assert call("run", path, "--seed", 6, "--resume") == 2
-    assert_one_line(capsys, ["seed = 5", str(out / "chains")])
+    assert_one_line(capsys, ["run.json, seed: expected 6, found 5", str(out / "chains")])
     status, printed, err = finish(start("run", path, "--resume"))
     assert status == 0, printed + err
 
