@@ -108,7 +108,7 @@ def test_surveys_share_their_offsets(tmp_path):
     begin = 16 + 4
     assert names[:3] == ["log_conductivity", "impedance", "offset_pair"]
     at[16:begin] = 0.2
-    exact = readings(problem.model, at)
+    exact = np.asarray(readings(problem.model, at))  # before what it is of changes
     at[begin : begin + 2] = own
     off = dict(zip(problem.sensors.rows.tolist(), readings(problem.model, at) - exact, strict=True))
     expected = {2: 1.0, 3: -1.0, 4: 1.0, 5: 2.0, 6: -2.0}
