@@ -122,8 +122,7 @@ class ForwardModel(Module):
             F(x) and dF/dx.
         expansion
             For the methods below.  Its ``byproducts`` are a dict of arrays whose posterior moments
-            are
-            kept.
+            are kept.
         """
         size = jax.eval_shape(self.__call__, coefficients).shape[0]
         if coefficients.shape[0] <= size:

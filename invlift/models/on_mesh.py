@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -61,3 +62,8 @@ class OnMesh(NamedTuple):
     boundary_flux: Callable | None = None
     refined: Callable[..., Any] | None = None
     num_refined: int = 0
+
+    @property
+    def num_further(self) -> int:
+        """Number of the coefficients behind those of the field."""
+        return sum(math.prod(each.shape) for each in self.further.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -33,6 +33,11 @@ class DistributionTable(Table):
     def build(self) -> Distribution:
         """Build the distribution."""
         return type(self).family(**self.model_dump(exclude={"distribution"}, exclude_none=True))
+
+
+def value_of(entry: Any) -> Any:
+    """The distribution that a table describes; a number, or None, as it is."""
+    return entry.build() if isinstance(entry, DistributionTable) else entry
 
 
 _SIZE = 1e50

@@ -15,7 +15,7 @@ from invlift.noise.gaussian import gaussian_noise
 from invlift.noise.laplace import laplace_noise
 from invlift.noise.scales import Scale, unknown_scale
 from invlift.noise.student_t import student_t_noise
-from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable
+from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable, value_of
 
 
 class SensorTable(Protocol):
@@ -95,10 +95,8 @@ class NoiseTable(Table):
             return np.arange(len(sensors.values))
         if self.per in ("pair", "injection"):
             if sensors.electrodes is None:
-                expected, remedy = (
-                    "readings between electrodes",
-                    'choose "all", "sensor" or "group"',
-                )
+                expected = "readings between electrodes"
+                remedy = 'choose "all", "sensor" or "group"'
                 raise InputError(where("per"), expected, "others", remedy)
             names = np.array(shared_names(sensors, self.per))
             return names[np.abs(shares(sensors, self.per, names)).argmax(axis=1)]
@@ -141,8 +139,7 @@ class StudentTTable(NoiseTable):
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
         """Build the noise of the readings: see :class:`NoiseTable`."""
-        degrees = self.degrees_of_freedom
-        degrees = degrees.build() if isinstance(degrees, DistributionTable) else degrees
+        degrees = value_of(self.degrees_of_freedom)
         return student_t_noise(self.scale(sensors, where), degrees, relative=self.relative)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import jax
 import numpy as np
@@ -37,6 +38,7 @@ def check_told_in_time(problem: InverseProblem, fit: Fit | None) -> list[Finding
         return []
     theta = np.concatenate([np.zeros(problem.noise.num_parameters), fit.white])
 
+    @cache
     def predicted(factor: float) -> np.ndarray:
         """Readings with so many times the storage: as those at times divided by it."""
         model = _with_storage(problem.model, factor)

@@ -33,7 +33,7 @@ from invlift.noise import Noise, known_noise
 from invlift.posterior.names import FIELD, PREDICTED, SIGMA
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
-from invlift.tables.distributions import DistributionTable
+from invlift.tables.distributions import value_of
 from invlift.tables.priors import BoundaryNormalTable, PriorTable
 from invlift.tables.sensors import read_sensors
 from invlift.tables.times import Clock
@@ -213,8 +213,7 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
         options |= {"anisotropy": spec.pde.anisotropy.model_dump(exclude_none=True)}
     for key in ("lines", "barriers"):
         own = getattr(spec.pde, key).items()
-        options[key] = {group: x.build() if isinstance(x, DistributionTable) else x
-                        for group, x in own}  # fmt: skip
+        options[key] = {group: value_of(entry) for group, entry in own}
     of_time = {
         "storage": storage, "initial": initial, "solution_times": sorted(spec.output.times)
     }  # fmt: skip
@@ -249,7 +248,7 @@ def _storage(spec: ProblemSpec, mesh: Mesh):
     storage = spec.pde.storage
     if isinstance(storage, StorageField):
         return _prior_at(storage.field, mesh, partial(spec.where, "pde", "storage", "field"))
-    return storage.build() if isinstance(storage, DistributionTable) else storage
+    return value_of(storage)
 
 
 #: Conditions as the library calls them, by the keys of [pde].
@@ -267,10 +266,8 @@ def boundary_conditions(
             return value.on(mesh, where(*keys, "mean"), keys[1])
         if isinstance(value, ScheduleTable):
             return value.build(where(*keys), clock)
-        if isinstance(value, DistributionTable):
-            return value.build()
         if not isinstance(value, str):
-            return value
+            return value_of(value)
         if keys == ("source",):
             return mesh.field(value, where(*keys))
         return mesh.point_field(value, where(*keys), keys[1])

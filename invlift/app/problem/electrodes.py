@@ -27,7 +27,7 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.sensors import Sensors
 from invlift.models.base import ForwardModel
 from invlift.models.combinations import Combinations
-from invlift.tables.distributions import DistributionTable
+from invlift.tables.distributions import value_of
 from invlift.tables.voltages import read_voltages
 from invlift.unknowns.named import Unknown
 
@@ -70,15 +70,12 @@ def read_electrodes(
     if are_points:
         make = partial(_point_electrodes, mesh, offsets=offsets, surface=table.surface)
         return mesh, sensors, make
-    impedance = table.impedance
-    if isinstance(impedance, DistributionTable):
-        impedance = impedance.build()
     own = spec.observations.reference
     if own is not None:
         with errors_at(partial(spec.where_of_table, table="reference")):
             reference = read_voltages(own.file, mesh.dim, columns=own.columns)
         sensors = less_reference(sensors, reference, names)
-    options = {"names": names, "impedance": impedance, "offsets": offsets}
+    options = {"names": names, "impedance": value_of(table.impedance), "offsets": offsets}
     make = partial(_electrodes_with_area, spec, mesh, **options)
     return mesh, sensors, make
 
@@ -107,9 +104,7 @@ def _electrodes_with_area(
         known = known._replace(further=further, sensors=sensors)
         model = replace(model, on_mesh=known)
         if (reference := spec.observations.reference) is not None:
-            own = reference.conductivity
-            own = own.build() if isinstance(own, DistributionTable) else own
-            model = difference_to_reference(model, own)
+            model = difference_to_reference(model, value_of(reference.conductivity))
         return _combined(model, found, offsets, sensors, weights)
 
     return sensors, forward_map

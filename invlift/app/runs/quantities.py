@@ -96,10 +96,13 @@ def _with_units(found: Sequence[Quantity], problem: InverseProblem) -> list[Quan
         if unit is not None:
             known[name] = replace(known.get(name, _named(name, shape, "", ())), unit=unit)
     of_axes = {axis: unit for axis, unit in problem.units.items() if axis in problem.axes}
+
+    def own(axes):
+        return {axis: unit for axis, unit in of_axes.items() if axis in axes}
+
+    # Predictions have a coordinate along each axis, one for each reading.
     return [
-        replace(each, axis_units={axis: of_axes[axis] for axis in of_axes if axis in each.axes})
-        if each.name != PREDICTED  # which has all of them, one for each reading
-        else replace(each, axis_units=of_axes)
+        replace(each, axis_units=of_axes if each.name == PREDICTED else own(each.axes))
         for each in known.values()
     ]
 

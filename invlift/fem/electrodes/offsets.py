@@ -6,7 +6,6 @@ that what is lifted of them is chosen as without offsets.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -181,17 +180,16 @@ def with_offsets(
 
 
 def _with_numbers(model: ForwardModel, laws: Mapping[str, Unknown]) -> WithNumbers:
-    known = model.on_mesh
-    before = sum(math.prod(each.shape) for each in known.further.values())
-    size = len(known.fields[0].points) + before
-    num = sum(math.prod(each.shape) for each in laws.values())
-    again = known.refined
+    known, again = model.on_mesh, model.on_mesh.refined
+    whole = known._replace(
+        further={**known.further, **laws},
+        refined=again and (lambda times=1: _with_numbers(again(times), laws)),
+    )
+    size = len(known.fields[0].points) + known.num_further
+    num = whole.num_further - known.num_further
     return WithNumbers(
         model,
         sparse.sparse_matrix(csr_array(eye_array(size, size + num))),
-        known._replace(
-            further={**known.further, **laws},
-            refined=again and (lambda times=1: _with_numbers(again(times), laws)),
-        ),
+        whole,
         num_further=num,
     )

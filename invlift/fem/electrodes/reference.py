@@ -107,8 +107,7 @@ def difference_to_reference(model: ForwardModel, conductivity: float | Lognormal
         where, remedy = ("reference", "conductivity"), "correct it"
         raise InputError(where, "a positive number", f"{conductivity!r}", remedy)
     known = model.on_mesh
-    size = len(known.fields[0].points)
-    rest = sum(math.prod(each.shape) for each in known.further.values())
+    size, rest = len(known.fields[0].points), known.num_further
     again = known.refined
 
     def refined(times: int = 1) -> ForwardModel:

@@ -87,16 +87,15 @@ def error_map(
         readings, as :func:`~invlift.fem.mesh.finer_mesh.extrapolated`, but for terms of a higher
         order in the width of the cells.
     """
-    done = model.on_mesh.num_refined
-    here = refined(mesh, done) if done else None
-    there = refined(mesh if here is None else here.mesh, times)
+    here = refined(mesh, model.on_mesh.num_refined)
+    there = refined(here.mesh, times)
     nested = _Nested(
         sparse.sparse_matrix(there.nodes),
         sparse.as_index(there.given.cells),
         sparse.as_index(there.parents),
     )
     total = np.asarray(_differences(model, finer, nested, coefficients, np.asarray(weights)))
-    return extrapolated(total if here is None else total @ here.nodes, times)
+    return extrapolated(total @ here.nodes, times)
 
 
 @partial(Program, effort="none")

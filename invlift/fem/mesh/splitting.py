@@ -68,10 +68,10 @@ def split(mesh: Mesh, groups: Sequence[str], key: str) -> Refinement:
         if np.array_equal(*sides[group]):
             remedy = "mesh it with two edges at least, or let it end at the boundary"
             raise InputError((key, group), "a group with a node between its facets", "none", remedy)
-    groups = {BOUNDARY: mesh.boundary_facets} | mesh.boundaries
+    given_groups = {BOUNDARY: mesh.boundary_facets} | mesh.boundaries
     boundaries = {
         name: np.sort(on_side(facets, first[mesh_checks.find_rows(facets, distinct)]), axis=1)
-        for name, facets in groups.items()
+        for name, facets in given_groups.items()
     }
     num = mesh.num_nodes + len(of_copies)
     given = np.concatenate([np.arange(mesh.num_nodes), of_copies])

@@ -92,10 +92,11 @@ def plot_maps(
             each.add_collection(LineCollection(inner, **_INNER))
         if sensor_names is not None and sensor_points is not None and not place:
             _name_sensors(axes.flat[0], sensor_points, sensor_names)
+        if place and ax is None:
+            axes[0, 0].figure.suptitle(place, color=INK, fontsize=10)
         if ax is None:
-            axes[0, 0].figure.suptitle(place, color=INK, fontsize=10) if place else None
-            for inner, name in (axes[:-1], "xaxis"), (axes[:, 1:], "yaxis"):
-                for each in inner.flat:  # whose numbers are those of the outer ones
+            for others, name in (axes[:-1], "xaxis"), (axes[:, 1:], "yaxis"):
+                for each in others.flat:  # whose numbers are those of the outer ones
                     getattr(each, name).set_visible(False)
     return Panels(axes)
 
