@@ -26,11 +26,11 @@ from .fem.equations.equation_assembly import linear_equation as linear_equation
 from .fem.equations.experiments import Experiment as Experiment
 from .fem.equations.experiments import assemble_experiments as assemble_experiments
 from .fem.equations.surveys import join_surveys as join_surveys
-from .fem.fields.hierarchical_matern import hierarchical_matern_prior as hierarchical_matern_prior
 from .fem.fields.inclusions import inclusion_prior as inclusion_prior
 from .fem.fields.independent import independent_prior as independent_prior
 from .fem.fields.layered import layered_prior as layered_prior
-from .fem.fields.matern import matern_prior as matern_prior
+from .fem.fields.matern_prior import hierarchical_matern_prior as hierarchical_matern_prior
+from .fem.fields.matern_prior import matern_prior as matern_prior
 from .fem.fields.random_field import random_field as random_field
 from .fem.mesh.construction import mesh_from_arrays as mesh_from_arrays
 from .fem.mesh.construction import read_mesh as read_mesh

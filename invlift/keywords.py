@@ -1,4 +1,4 @@
-"""Arguments by the names of earlier versions: accepted for a while, with a note."""
+"""Names of earlier versions, of arguments and functions: accepted for a while, with a note."""
 
 from __future__ import annotations
 
@@ -57,3 +57,15 @@ def earlier_names(**earlier: str) -> Callable[[Function], Function]:
         return call
 
     return decorate
+
+
+def renamed(old: str, function: Function) -> Function:
+    """A function by its earlier name: ``renamed("hierarchical_matern_prior", matern_prior)``."""
+
+    @wraps(function)
+    def call(*args, **given):
+        message = f"{old} is called {function.__name__} now"
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return function(*args, **given)
+
+    return call

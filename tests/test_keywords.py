@@ -19,7 +19,6 @@ EARLIER = {
     "calibrate": {"kernel": "method"},
     "compare": {"seconds": "budget"},
     "matern_prior": {"correlation_range": "range"},
-    "hierarchical_matern_prior": {"correlation_range": "range"},
     "inclusion_prior": {"correlation_range": "range"},
     "random_field": {"correlation_range": "range"},
 }
@@ -37,6 +36,15 @@ def test_an_earlier_name_is_taken_with_a_note():
     with warnings.catch_warnings():  # negative control: no note of the name of today
         warnings.simplefilter("error")
         assert told(new=3) == told(3) == (3, 1)
+
+
+def test_a_function_by_its_earlier_name_is_the_same():
+    arguments = {"range": invlift.lognormal(0.0, 0.3), "std": 1.0, "smoothness": 1.0}
+    with pytest.warns(FutureWarning, match="hierarchical_matern_prior is called matern_prior now"):
+        earlier = invlift.hierarchical_matern_prior(box_mesh(2, 3), **arguments)
+    prior = invlift.matern_prior(box_mesh(2, 3), **arguments)
+    white = np.ones(prior.num_white)
+    np.testing.assert_array_equal(prior.transform(white), earlier.transform(white))
 
 
 def test_both_names_and_unknown_ones_are_refused():

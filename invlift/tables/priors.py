@@ -12,11 +12,12 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from invlift.fem.fields.base import MAX_STD, MIN_STD
-from invlift.fem.fields.hierarchical_matern import HierarchicalMaternPrior, some_matern_prior
+from invlift.fem.fields.hierarchical_matern import HierarchicalMaternPrior
 from invlift.fem.fields.inclusions import MAX_WIDTH, MIN_WIDTH, InclusionPrior, inclusion_prior
 from invlift.fem.fields.independent import IndependentPrior, independent_prior
 from invlift.fem.fields.layered import LayeredPrior, layered_prior
 from invlift.fem.fields.matern import MaternPrior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.fields.random_field import RandomField, random_field
 from invlift.fem.mesh.mesh import Mesh
 from invlift.files.tables import Table, number, one_of, problem
@@ -134,7 +135,7 @@ class MaternKeys(Table):
         return self
 
     def settings(self, mesh: Mesh, where: Callable[..., str]) -> dict[str, Any]:
-        """Return the arguments of :func:`some_matern_prior`; raises as :meth:`build`."""
+        """Return the arguments of :func:`invlift.matern_prior`; raises as :meth:`build`."""
         mean, std = self.mean if self.median is None else math.log(self.median), self.std
         if self.between is not None:
             mean, std = mean_and_std_between(self.between)
@@ -154,7 +155,7 @@ class MaternTable(MaternKeys, PriorTable):
 
     def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:
         """Build the prior on a mesh: see :class:`PriorTable`."""
-        return some_matern_prior(mesh, **self.settings(mesh, where))
+        return matern_prior(mesh, **self.settings(mesh, where))
 
 
 class LayersTable(PriorTable):

@@ -143,7 +143,7 @@ def test_hierarchical_priors_keep_apart_what_is_unknown_of_them():
     mesh = box_mesh(2, 2)
     options = {"std": 0.5, "smoothness": 1.0}
     unknown = lognormal(median=0.7, factor=1.5)
-    prior = invlift.hierarchical_matern_prior(mesh, range=unknown, **options)
+    prior = invlift.matern_prior(mesh, range=unknown, **options)
     problem = two_fields(prior, prior)
     posterior = problem.posterior(run_from_prior(problem))
     assert {"first_prior_range", "second_prior_range"} <= set(posterior.summary().index)

@@ -60,7 +60,7 @@ def test_of_a_vector_or_where_nothing_is_asked_there_is_none(quantities):
 
 def test_an_unknown_range_of_a_field_has_a_density():
     mesh = box_mesh(2, 2)
-    prior = invlift.hierarchical_matern_prior(
+    prior = invlift.matern_prior(
         mesh, range=invlift.lognormal(median=1.0, factor=1.5), std=0.5, smoothness=1.0
     )
     problem = invlift.inverse_problem(

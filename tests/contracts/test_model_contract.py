@@ -31,7 +31,7 @@ from invlift.fem.equations.forms import Elasticity, conduction, reaction
 from invlift.fem.equations.linearly_mapped import LinearlyMapped
 from invlift.fem.equations.surveys import join_surveys
 from invlift.fem.equations.system import EquationSystem
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.fields.random_field import random_field
 from invlift.fem.mesh.finer_mesh import OnFinerMesh
 from invlift.fem.readings.locate import locate

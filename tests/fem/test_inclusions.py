@@ -9,7 +9,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.fields.inclusions import inclusion_prior
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.unknowns.distributions import lognormal
 
 FIELD = {"range": 0.5, "smoothness": 2.0}
@@ -136,6 +136,7 @@ def test_what_is_unknown_has_a_name(mesh):
         ("prior background: expected a positive number, found -1", {"background": -1.0}),
         ("prior inclusion: ", {"inclusion": lognormal(median=2.0, factor=50.0)}),
         ("prior range: ", {"range": 99.0}),
+        ("prior range: expected a number, found Lognormal", {"range": lognormal(0.0, 0.3)}),
     ],
 )
 def test_bad_input_is_named(mesh, match, changes):

@@ -8,7 +8,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.fields.layered import layered_prior
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.unknowns.distributions import lognormal
 

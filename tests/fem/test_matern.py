@@ -12,7 +12,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.fields import matern
-from invlift.fem.fields.matern import matern_alpha, matern_prior
+from invlift.fem.fields.matern_prior import matern_alpha, matern_prior
 
 RANGE, STD = 0.8, 1.7
 root = jax.jit(lambda prior, columns: prior.sqrt(columns))

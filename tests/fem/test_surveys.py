@@ -8,7 +8,7 @@ from structured import box_mesh, interior_points
 from invlift.errors import InputError
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.surveys import join_surveys
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.models.jax_function import JaxFunction

@@ -10,7 +10,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.equations.assembly import assemble_poisson
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.fem.time.schedules import oscillation, steps

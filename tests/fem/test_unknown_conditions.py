@@ -15,7 +15,7 @@ from invlift.fem.equations.equation_assembly import Form, linear_equation
 from invlift.fem.equations.experiments import Experiment, Experiments, assemble_experiments
 from invlift.fem.equations.field_equation import known_conductivity
 from invlift.fem.equations.forms import conduction, reaction
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.fields.random_field import RandomField, random_field
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
@@ -153,7 +153,7 @@ def test_the_problem_has_the_unknowns_of_its_model():
     names = ["log_conductivity", "dirichlet_left", "robin_top_coefficient"]
     assert [name for name, _ in problem.prior.shapes] == names
     assert not problem.prior.is_affine
-    unknown = invlift.hierarchical_matern_prior(mesh, range=POSITIVE, std=0.5, smoothness=1.0)
+    unknown = invlift.matern_prior(mesh, range=POSITIVE, std=0.5, smoothness=1.0)
     problem = inverse_problem(model, unknown, known_noise(0.1), np.ones(1))
     kept = {*names, "prior_range", "predicted", "noise_score"}  # as without further unknowns
     assert set(problem.shapes_of_draws()) == kept

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from structured import box_mesh
 
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.noise import gaussian_noise, known_noise, student_t_noise, unknown_scale
 from invlift.problems.inverse_problem import inverse_problem, jax_problem
 from invlift.problems.manifolds.manifold_problem import manifold_problem

@@ -13,7 +13,7 @@ from invlift.app.runs.sampling import sample
 from invlift.app.runs.starts import chosen_starts
 from invlift.app.studies.simulate import simulate_problem
 from invlift.errors import InputError
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.noise import gaussian_noise, known_noise, student_t_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.unknowns.distributions import half_normal, lognormal, normal

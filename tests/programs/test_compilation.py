@@ -164,13 +164,13 @@ from pathlib import Path
 import invlift
 invlift.enable_x64()
 from invlift.programs import compilation
-from invlift.fem.fields.matern import _factorise
+from invlift.fem.fields.matern import factorise
 from invlift.fem import linalg
 import numpy as np
 compilation._Folder.path = Path(sys.argv[1])
 rows, cols = np.array([0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2])
 structure = linalg.analyse(rows, cols, 3, np.eye(3))
-factor = _factorise(structure, np.array([2.0, -1.0, 2.0, -1.0, 2.0]))
+factor = factorise(structure, np.array([2.0, -1.0, 2.0, -1.0, 2.0]))
 print(float(factor.log_determinant), len(list(Path(sys.argv[1]).glob("*"))))
 """
 

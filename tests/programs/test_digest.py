@@ -196,7 +196,7 @@ def test_structures_that_refer_to_themselves():
 
 def test_state_of_the_library_does_not_matter(monkeypatch):
     """Also where it is not installed: what it has compiled so far is no part of a problem."""
-    from invlift.fem.fields.matern import matern_prior
+    from invlift.fem.fields.matern_prior import matern_prior
     from invlift.fem.mesh.construction import mesh_from_arrays
     from invlift.programs.compilation import Program
 

@@ -9,7 +9,7 @@ import pytest
 from calibration import ranks_of, uniformity
 from structured import box_mesh
 
-from invlift.fem.fields.hierarchical_matern import hierarchical_matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.models.jax_function import JaxFunction
 from invlift.noise import known_noise
@@ -30,7 +30,7 @@ def calibrate(*factors):
 
     For each factor by which the sampler's prior has the median of the standard deviation too large.
     """
-    prior = hierarchical_matern_prior(
+    prior = matern_prior(
         box_mesh(2, 2),
         range=lognormal(math.log(0.8), 0.5),
         std=lognormal(math.log(1.2), 0.5),

@@ -14,37 +14,25 @@ K' = 2 kappa^2 M + c kappa E alone: those of a solve are solves with the same fa
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
 from invlift.fem import linalg
 from invlift.fem.fields.base import Nominal
 from invlift.fem.fields.hierarchical_tangent import Along, HierarchicalTangent, pad
-from invlift.fem.fields.hyperpriors import checked, log_at_zero, log_moments, log_value
+from invlift.fem.fields.hyperpriors import log_at_zero, log_moments, log_value
 from invlift.fem.fields.matern import (
     MaternPrior,
     Matrices,
-    assemble,
-    check_range,
-    check_std,
-    checked_mean,
-    log_variance_without_tau,
-    matern_alpha,
-    matern_prior,
     unscaled_root,
 )
 from invlift.fem.mesh.mesh import Mesh
-from invlift.keywords import earlier_names
 from invlift.programs.compilation import program
-from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
-from invlift.unknowns.distributions import Distribution, is_distribution
+from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.priors.base import Prior
 
 #: Points of the Gauss-Hermite rule that averages the prior variance over the range.
@@ -54,7 +42,7 @@ NUM_QUADRATURE = 16
 class HierarchicalMaternPrior(Prior):
     """phi = mean + S(range, std) w, where (z, w) is standard normal.
 
-    Build it with :func:`hierarchical_matern_prior`.  White coordinates are z of the range, if it is
+    Build it with :func:`invlift.matern_prior`.  White coordinates are z of the range, if it is
     unknown, z of the standard deviation, if it is, and w: m = num_hyper + N in all.
 
     Attributes
@@ -243,7 +231,7 @@ class HierarchicalMaternPrior(Prior):
         variance = 0.0
         for point, weight in zip(points, weights / np.sum(weights), strict=True):
             hyper = np.array([point if name == "range" else 0.0 for name in self.unknown])
-            variance += weight * _given(self, hyper).pointwise_std(corners) ** 2
+            variance += weight * of_known_parameters(self, hyper).pointwise_std(corners) ** 2
         return np.sqrt(variance * factor)
 
     @property
@@ -318,102 +306,5 @@ def _reference(part: Distribution, z):
     return part.log_reference(jnp.reshape(z, (1,)))
 
 
-_given = program(HierarchicalMaternPrior.given)
-
-
-def some_matern_prior(
-    mesh: Mesh,
-    *,
-    range: float | Distribution,
-    std: float | Distribution,
-    **settings: Any,
-) -> MaternPrior | HierarchicalMaternPrior:
-    """:func:`matern_prior` where range and std are numbers, else the one below."""
-    is_unknown = is_distribution(range) or is_distribution(std)
-    build = hierarchical_matern_prior if is_unknown else matern_prior
-    return build(mesh, range=range, std=std, **settings)
-
-
-@earlier_names(correlation_range="range")
-def hierarchical_matern_prior(
-    mesh: Mesh,
-    *,
-    range: float | Distribution,
-    std: float | Distribution,
-    smoothness: float,
-    mean: float | np.ndarray = 0.0,
-    boundary: str = "neumann",
-) -> HierarchicalMaternPrior:
-    """Matern prior on the nodes of a mesh with an unknown range, standard deviation, or both.
-
-    Parameters
-    ----------
-    mesh : Mesh
-    range : float or distribution
-        Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
-        it, or its median, is between 1e-6 and 10 times the extent of the mesh. A distribution is
-        one of invlift or of NumPyro, of a positive number.
-    std : float or distribution
-        Nominal standard deviation of phi (dimensionless) far from the boundary; it, or its median,
-        is from 1e-9 to 50.
-    smoothness : float
-        nu > 0 with nu + dim/2 an integer.
-    mean : float or (N,) array
-        Prior mean of phi.
-    boundary : {"neumann", "robin"}
-        As for :func:`~invlift.fem.fields.matern.matern_prior`.
-
-    Returns
-    -------
-    HierarchicalMaternPrior
-        Of N coefficients, one for each node.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of its range, neither range nor std has a distribution, one has that
-        of something else than a positive number or one whose logarithm has a standard deviation
-        above 2, or JAX is not in double precision.
-    """
-    require_float64(points=mesh.points)
-    alpha = matern_alpha(smoothness, mesh.dim)
-    given = {"range": range, "std": std}
-    given = {name: checked(name, value) for name, value in given.items()}
-    unknown = [name for name, value in given.items() if isinstance(value, Distribution)]
-    for name, check in (("range", partial(check_range, mesh)), ("std", check_std)):
-        if name in unknown:
-            check(math.exp(min(log_moments(given[name]).log_median, 700.0)), "a median of ")
-        else:
-            check(given[name])
-            given[name] = float(given[name])
-    if not unknown:
-        raise InputError(
-            ("prior", "range and std"),
-            "a distribution of at least one of them",
-            f"{range!r} and {std!r}",
-            "use matern_prior where both are known",
-        )
-    parts = {n: part if n in unknown else np.float64(part) for n, part in given.items()}
-    matrices = assemble(mesh, boundary)
-    prior = HierarchicalMaternPrior(
-        mean=checked_mean(mesh, mean),
-        matrices=matrices,
-        factor=None,
-        correlation_range=parts["range"],
-        std=parts["std"],
-        smoothness=np.float64(smoothness),
-        log_variance=np.float64(log_variance_without_tau(smoothness, alpha, mesh.dim, 0.0)),
-        alpha=alpha,
-    )
-    length, spread = given["range"], given["std"]
-    if "range" in unknown:
-        length = math.exp(log_moments(length).log_median)
-    if "std" in unknown:
-        found = log_moments(spread)
-        is_finite = math.isfinite(found.mean_square)
-        spread = math.sqrt(found.mean_square) if is_finite else math.exp(found.log_median)
-    nominal = (Nominal(length, spread, boundary),)
-    prior = replace(jax.device_put(prior), mesh=mesh, nominal=nominal)
-    if "range" in unknown:
-        return prior
-    return replace(prior, factor=_given(prior, np.zeros(1)).factor)
+#: The prior of the field for known z: :meth:`HierarchicalMaternPrior.given`, compiled.
+of_known_parameters = program(HierarchicalMaternPrior.given)

@@ -23,11 +23,11 @@ from scipy.interpolate import CubicSpline
 from invlift.errors import InputError
 from invlift.fem.fields.base import Nominal
 from invlift.fem.fields.hyperpriors import checked, log_moments
-from invlift.fem.fields.matern import matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.mesh.mesh import Mesh
 from invlift.keywords import earlier_names
 from invlift.programs.pytrees import aside, static
-from invlift.unknowns.distributions import Distribution
+from invlift.unknowns.distributions import Distribution, is_distribution
 from invlift.unknowns.priors.mapped import MappedPrior
 from invlift.unknowns.priors.named import NamedPrior
 
@@ -177,6 +177,9 @@ def inclusion_prior(
     if names != ["inclusion"] and set(names) != {"resistive", "conductive"}:
         found, remedy = ", ".join(names) or "none", "give a conductivity of each of the two"
         raise InputError(("prior", "inclusion"), "resistive and conductive", found, remedy)
+    if is_distribution(range):
+        remedy = "give a number: the size of inclusions is not an unknown"
+        raise InputError(("prior", "range"), "a number", f"{range!r}"[:80], remedy)
     threshold = math.hypot(1.0, width) * special.ndtri(share / len(names))
     # The field of one material is compared with 0.
     mean, thresholds = (threshold, {names[0]: 0.0}) if len(names) == 1 else (

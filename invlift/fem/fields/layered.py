@@ -18,7 +18,7 @@ import numpy as np
 
 from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.fields.base import Nominal, partition
-from invlift.fem.fields.hierarchical_matern import some_matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.mesh.mesh import Mesh
@@ -95,9 +95,8 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
     ----------
     mesh : Mesh
     layers : mapping of str to mapping
-        For each subdomain of the mesh the arguments of :func:`invlift.matern_prior`, or of
-        :func:`invlift.hierarchical_matern_prior` where range or std are unknown.  A ``mean`` that
-        varies is given at the nodes of ``mesh``.
+        For each subdomain of the mesh the arguments of :func:`invlift.matern_prior`.  A
+        ``mean`` that varies is given at the nodes of ``mesh``.
 
     Returns
     -------
@@ -132,7 +131,7 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
             expected, found = f"the arguments {', '.join(_SETTINGS)}", f"{min(unknown)!r}"
             raise InputError(where, expected, found, "rename it")
         with errors_at(partial(_in_layer, name)):
-            part = some_matern_prior(own, **{**settings, "mean": mean})
+            part = matern_prior(own, **{**settings, "mean": mean})
         label = re.sub(r"\W", "_", name)  # as results call what is unknown of it
         if label in parts:
             remedy = "rename one in the mesh: results know letters and digits"

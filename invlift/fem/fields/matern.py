@@ -17,16 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 import skfem
 
-from invlift.errors import InputError, as_number, as_numbers
+from invlift.errors import InputError
 from invlift.fem import linalg
 from invlift.fem.equations.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
-from invlift.fem.fields.base import MAX_STD, MIN_STD, Nominal
+from invlift.fem.fields.base import Nominal
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.mesh import Mesh
-from invlift.keywords import earlier_names
 from invlift.programs.compilation import Program, program
 from invlift.programs.derivatives import second_directional
-from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import Module, aside, static
 from invlift.unknowns.priors.base import AffinePrior
 
@@ -40,8 +38,8 @@ FEW = 3_000
 class MaternPrior(AffinePrior):
     """Gaussian prior on nodal log-conductivity, phi = mean + S w, w ~ Normal(0, I).
 
-    Build it with :func:`matern_prior`.  With K = kappa^2 M + G = L L^T, M the mass and G the
-    stiffness matrix, D the lumped mass matrix,
+    Build it with :func:`invlift.matern_prior`.  With K = kappa^2 M + G = L L^T, M the mass and G
+    the stiffness matrix, D the lumped mass matrix,
 
     S = (K^-1 M)^(alpha/2 - 1) K^-1 D^(1/2) / tau for even alpha and
     S = (K^-1 M)^((alpha - 1)/2) L^-T / tau for odd alpha.
@@ -231,114 +229,9 @@ _squares = {effort: Program(_squared, effort) for effort in ("none", "some")}
 
 
 @program
-def _factorise(structure, values):
+def factorise(structure, values):
+    """Factor of K, of its entries in the order of a structure, (num_values,); compiled."""
     return linalg.factorise(structure, values)
-
-
-def matern_alpha(smoothness: float, dim: int) -> int:
-    """Order alpha = smoothness + dim/2 of the operator (Lindgren, Rue & Lindstrom 2011, eq. 2).
-
-    Parameters
-    ----------
-    smoothness : float
-        nu > 0.
-    dim : int
-        Dimension of the mesh, 2 or 3.
-
-    Raises
-    ------
-    InputError
-        If alpha is not an integer >= 1, or smoothness is not positive.
-    """
-    alpha = as_number(smoothness) + dim / 2
-    if not (alpha > dim / 2 and math.isclose(alpha, round(alpha), abs_tol=1e-9)):
-        choices = "1, 2, 3, ..." if dim == 2 else "0.5, 1.5, 2.5, ..."
-        raise InputError(
-            ("prior", "smoothness"),
-            f"one of {choices} on a {dim}-D mesh (smoothness + {dim}/2 must be an integer)",
-            f"{smoothness!r}",
-            "choose the nearest of these",
-        )
-    return round(alpha)
-
-
-@earlier_names(correlation_range="range")
-def matern_prior(
-    mesh: Mesh,
-    *,
-    range: float,
-    std: float,
-    smoothness: float,
-    mean: float | np.ndarray = 0.0,
-    boundary: str = "neumann",
-) -> MaternPrior:
-    """Matern prior on the nodes of a mesh.
-
-    Parameters
-    ----------
-    mesh : Mesh
-    range : float
-        Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
-        kappa = sqrt(8 nu) / range.  Between 1e-6 and 10 times the extent of the mesh.
-    std : float
-        Nominal standard deviation of phi (dimensionless) far from the boundary, from 1e-9 to 50.
-    smoothness : float
-        nu > 0 with nu + dim/2 an integer.
-    mean : float or (N,) array
-        Prior mean of phi.
-    boundary : {"neumann", "robin"}
-        Natural boundary, which inflates the variance at the edge by a factor of two or more (in
-        corners of the plane about four), or Robin boundary.  This evens out the standard deviation
-        for smoothness 1; for 2 and 3 it is 0.76 and 0.68 of that inside at an edge of the plane,
-        and about 0.6 and 0.45 in corners.
-
-    Returns
-    -------
-    MaternPrior
-        Of N coefficients, one for each node.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of its range, or JAX is not in double precision.
-
-    Notes
-    -----
-    The marginal variance is Gamma(nu) / (Gamma(alpha) (4 pi)^(dim/2) kappa^(2 nu) tau^2)
-    (Lindgren, Rue & Lindstrom 2011, section 2).
-
-    Examples
-    --------
-    >>> mesh = invlift.read_mesh("meshes/disc.msh")
-    >>> prior = invlift.matern_prior(mesh, range=1.0, std=1.0, smoothness=2.0)
-    >>> prior.num_white
-    469
-    """
-    require_float64(points=mesh.points)
-    alpha = matern_alpha(smoothness, mesh.dim)
-    check_range(mesh, range)
-    check_std(std)
-    range, std, smoothness = map(float, (range, std, smoothness))
-    mean = checked_mean(mesh, mean)
-    matrices = assemble(mesh, boundary)
-    kappa = math.sqrt(8 * smoothness) / range
-    log_variance = log_variance_without_tau(smoothness, alpha, mesh.dim, math.log(kappa))
-    tau = np.float64(math.exp(log_variance / 2) / std)
-    operator = matrices.operator(kappa)[matrices.lower]
-    matrices, operator, mean, tau = jax.device_put((matrices, operator, mean, tau))
-    return MaternPrior(
-        mean=mean,
-        factor=_factorise(matrices.structure, operator),
-        structure=matrices.structure,
-        pattern=matrices.pattern,
-        operator_values=operator,
-        mass_values=matrices.mass,
-        noise_scale=matrices.noise_scale,
-        tau=tau,
-        alpha=alpha,
-        mesh=mesh,
-        nominal=(Nominal(range, std, boundary),),
-    )
 
 
 def log_variance_without_tau(smoothness: float, alpha: int, dim: int, log_kappa: float) -> float:
@@ -381,7 +274,7 @@ class Matrices(Module):
 
 
 def assemble(mesh: Mesh, boundary: str) -> Matrices:
-    """Assemble the matrices on the host; ``boundary`` as for :func:`matern_prior`."""
+    """Assemble the matrices on the host; ``boundary`` as for :func:`invlift.matern_prior`."""
     if boundary not in ("neumann", "robin"):
         raise InputError(
             ("prior", "boundary"), '"neumann" or "robin"', f"{boundary!r}", "choose one"
@@ -406,38 +299,3 @@ def assemble(mesh: Mesh, boundary: str) -> Matrices:
         edge=edge,
         noise_scale=np.sqrt(np.asarray(mass.tocoo().sum(axis=1)).ravel()),
     )
-
-
-def checked_mean(mesh: Mesh, mean) -> np.ndarray:
-    """The prior mean at the nodes, (N,)."""
-    expected, remedy = f"one number or {mesh.num_nodes} at the nodes", "give a field of this mesh"
-    mean = as_numbers(("prior", "mean"), mean, expected, remedy)
-    if mean.shape not in ((), (mesh.num_nodes,)):
-        raise InputError(("prior", "mean"), expected, f"shape {mean.shape}", remedy)
-    if not np.all(np.isfinite(mean)):
-        raise InputError(("prior", "mean"), "finite values", "NaN or infinity", "correct it")
-    return np.broadcast_to(mean, (mesh.num_nodes,))
-
-
-def check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
-    """Refuse a correlation range that gives no usable field; ``name`` says what it is."""
-    # A field that hardly varies over the body has a deviation that grows like range / extent.
-    least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
-    if not least <= as_number(correlation_range) <= most:
-        raise InputError(
-            ("prior", "range"),
-            f"a positive number, from {least:.3g} to {most:.3g}, ten times the extent of the mesh",
-            f"{name}{correlation_range!r}",
-            "give the correlation length in the length unit of the mesh",
-        )
-
-
-def check_std(std, name: str = "") -> None:
-    """Refuse a standard deviation that gives no usable field."""
-    if not MIN_STD <= as_number(std) <= MAX_STD:
-        raise InputError(
-            ("prior", "std"),
-            f"a positive number, from {MIN_STD:g} to {MAX_STD:g}",
-            f"{name}{std!r}",
-            "give the standard deviation of the log-conductivity: 1 for factors of about e",
-        )

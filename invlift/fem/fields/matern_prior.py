@@ -1,0 +1,211 @@
+"""Builds the Matern prior of a field, whose range and standard deviation are known or unknown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import jax
+import numpy as np
+
+from invlift.errors import InputError, as_number, as_numbers
+from invlift.fem.fields.base import MAX_STD, MIN_STD, Nominal
+from invlift.fem.fields.hierarchical_matern import HierarchicalMaternPrior, of_known_parameters
+from invlift.fem.fields.hyperpriors import checked, log_moments
+from invlift.fem.fields.matern import (
+    MaternPrior,
+    assemble,
+    factorise,
+    log_variance_without_tau,
+)
+from invlift.fem.mesh.mesh import Mesh
+from invlift.keywords import earlier_names, renamed
+from invlift.programs.precision import require_float64
+from invlift.unknowns.distributions import Distribution
+
+
+@earlier_names(correlation_range="range")
+def matern_prior(
+    mesh: Mesh,
+    *,
+    range: float | Distribution,
+    std: float | Distribution,
+    smoothness: float,
+    mean: float | np.ndarray = 0.0,
+    boundary: str = "neumann",
+) -> MaternPrior | HierarchicalMaternPrior:
+    """Matern prior on the nodes of a mesh.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    range : float or distribution
+        Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
+        kappa = sqrt(8 nu) / range.  It, or its median, is between 1e-6 and 10 times the extent of
+        the mesh.  An unknown range has a distribution of a positive number, of invlift or NumPyro.
+    std : float or distribution
+        Nominal standard deviation of phi (dimensionless) far from the boundary.  It, or its median,
+        is from 1e-9 to 50.
+    smoothness : float
+        nu > 0 with nu + dim/2 an integer.
+    mean : float or (N,) array
+        Prior mean of phi.
+    boundary : {"neumann", "robin"}
+        Natural boundary, which inflates the variance at the edge by a factor of two or more (in
+        corners of the plane about four), or Robin boundary.  This evens out the standard deviation
+        for smoothness 1; for 2 and 3 it is 0.76 and 0.68 of that inside at an edge of the plane,
+        and about 0.6 and 0.45 in corners.
+
+    Returns
+    -------
+    MaternPrior or HierarchicalMaternPrior
+        Of N coefficients, one for each node.  The second one if range or std are unknown; these are
+        then unknowns of the problem, ``prior_range`` and ``prior_std`` in its results.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range, a distribution is not one of a positive number or its
+        logarithm has a standard deviation above 2, or JAX is not in double precision.
+
+    Notes
+    -----
+    The marginal variance is Gamma(nu) / (Gamma(alpha) (4 pi)^(dim/2) kappa^(2 nu) tau^2)
+    (Lindgren, Rue & Lindstrom 2011, section 2).
+
+    Examples
+    --------
+    >>> mesh = invlift.read_mesh("meshes/disc.msh")
+    >>> prior = invlift.matern_prior(mesh, range=1.0, std=1.0, smoothness=2.0)
+    >>> prior.num_white
+    469
+    >>> median_of_one = invlift.lognormal(0.0, 0.5)
+    >>> invlift.matern_prior(mesh, range=median_of_one, std=1.0, smoothness=2.0).num_white
+    470
+    """
+    require_float64(points=mesh.points)
+    alpha = matern_alpha(smoothness, mesh.dim)
+    given = {"range": checked("range", range), "std": checked("std", std)}
+    medians = {}
+    for name, check in (("range", partial(_check_range, mesh)), ("std", _check_std)):
+        value = given[name]
+        if isinstance(value, Distribution):
+            medians[name] = math.exp(min(log_moments(value).log_median, 700.0))
+            check(medians[name], "a median of ")
+        else:
+            check(value)
+            given[name] = float(value)
+    mean = _checked_mean(mesh, mean)
+    build = _of_unknown if medians else _of_known
+    return build(mesh, given, medians, float(smoothness), alpha, mean, boundary)
+
+
+#: The name that priors with unknown parameters had: they need no function of their own.
+hierarchical_matern_prior = renamed("hierarchical_matern_prior", matern_prior)
+
+
+def matern_alpha(smoothness: float, dim: int) -> int:
+    """Order alpha = smoothness + dim/2 of the operator (Lindgren, Rue & Lindstrom 2011, eq. 2).
+
+    Parameters
+    ----------
+    smoothness : float
+        nu > 0.
+    dim : int
+        Dimension of the mesh, 2 or 3.
+
+    Raises
+    ------
+    InputError
+        If alpha is not an integer >= 1, or smoothness is not positive.
+    """
+    alpha = as_number(smoothness) + dim / 2
+    if not (alpha > dim / 2 and math.isclose(alpha, round(alpha), abs_tol=1e-9)):
+        choices = "1, 2, 3, ..." if dim == 2 else "0.5, 1.5, 2.5, ..."
+        raise InputError(
+            ("prior", "smoothness"),
+            f"one of {choices} on a {dim}-D mesh (smoothness + {dim}/2 must be an integer)",
+            f"{smoothness!r}",
+            "choose the nearest of these",
+        )
+    return round(alpha)
+
+
+def _of_known(mesh, given, medians, smoothness, alpha, mean, boundary) -> MaternPrior:
+    matrices = assemble(mesh, boundary)
+    kappa = math.sqrt(8 * smoothness) / given["range"]
+    log_variance = log_variance_without_tau(smoothness, alpha, mesh.dim, math.log(kappa))
+    tau = np.float64(math.exp(log_variance / 2) / given["std"])
+    operator = matrices.operator(kappa)[matrices.lower]
+    matrices, operator, mean, tau = jax.device_put((matrices, operator, mean, tau))
+    return MaternPrior(
+        mean=mean,
+        factor=factorise(matrices.structure, operator),
+        structure=matrices.structure,
+        pattern=matrices.pattern,
+        operator_values=operator,
+        mass_values=matrices.mass,
+        noise_scale=matrices.noise_scale,
+        tau=tau,
+        alpha=alpha,
+        mesh=mesh,
+        nominal=(Nominal(given["range"], given["std"], boundary),),
+    )
+
+
+def _of_unknown(mesh, given, medians, smoothness, alpha, mean, boundary) -> HierarchicalMaternPrior:
+    parts = {name: part if name in medians else np.float64(part) for name, part in given.items()}
+    prior = HierarchicalMaternPrior(
+        mean=mean,
+        matrices=assemble(mesh, boundary),
+        factor=None,
+        correlation_range=parts["range"],
+        std=parts["std"],
+        smoothness=np.float64(smoothness),
+        log_variance=np.float64(log_variance_without_tau(smoothness, alpha, mesh.dim, 0.0)),
+        alpha=alpha,
+    )
+    length, spread = (medians.get(name, given[name]) for name in ("range", "std"))
+    if "std" in medians and math.isfinite(square := log_moments(given["std"]).mean_square):
+        spread = math.sqrt(square)
+    nominal = (Nominal(length, spread, boundary),)
+    prior = replace(jax.device_put(prior), mesh=mesh, nominal=nominal)
+    if "range" in medians:
+        return prior
+    return replace(prior, factor=of_known_parameters(prior, np.zeros(1)).factor)
+
+
+def _checked_mean(mesh: Mesh, mean) -> np.ndarray:
+    """The prior mean at the nodes, (N,)."""
+    expected, remedy = f"one number or {mesh.num_nodes} at the nodes", "give a field of this mesh"
+    mean = as_numbers(("prior", "mean"), mean, expected, remedy)
+    if mean.shape not in ((), (mesh.num_nodes,)):
+        raise InputError(("prior", "mean"), expected, f"shape {mean.shape}", remedy)
+    if not np.all(np.isfinite(mean)):
+        raise InputError(("prior", "mean"), "finite values", "NaN or infinity", "correct it")
+    return np.broadcast_to(mean, (mesh.num_nodes,))
+
+
+def _check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
+    """Refuse a correlation range that gives no usable field; ``name`` says what it is."""
+    # A field that hardly varies over the body has a deviation that grows like range / extent.
+    least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
+    if not least <= as_number(correlation_range) <= most:
+        raise InputError(
+            ("prior", "range"),
+            f"a positive number, from {least:.3g} to {most:.3g}, ten times the extent of the mesh",
+            f"{name}{correlation_range!r}",
+            "give the correlation length in the length unit of the mesh",
+        )
+
+
+def _check_std(std, name: str = "") -> None:
+    """Refuse a standard deviation that gives no usable field."""
+    if not MIN_STD <= as_number(std) <= MAX_STD:
+        raise InputError(
+            ("prior", "std"),
+            f"a positive number, from {MIN_STD:g} to {MAX_STD:g}",
+            f"{name}{std!r}",
+            "give the standard deviation of the log-conductivity: 1 for factors of about e",
+        )
