@@ -20,7 +20,9 @@ VALUE, NAME, TIME = "value", "name", "time"
 JOIN = " + "
 
 
-def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns") -> Table:
+def with_columns(
+    table: Table, columns: Mapping[str, str], where: str = "columns", name: str = ""
+) -> Table:
     """The table with its columns called by what they are.
 
     Parameters
@@ -34,6 +36,8 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
         of dates and one of times of day.
     where : str
         What error messages blame.
+    name : str
+        The sensor's, where one column has the values; else it is what the star stands for.
 
     Raises
     ------
@@ -67,7 +71,8 @@ def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns
             remedy += f', or join both: "{columns[TIME]}{JOIN}{TIME}"' if each == TIME else ""
             raise InputError((where, each), "one such column", "another of that name", remedy)
     table = table.renamed(renamed, [""] * len(renamed))
-    has_names = NAME in renamed or not any(values.values())
+    is_named = len(values) == 1 and name
+    has_names = NAME in renamed or is_named or not any(values.values())
     table = _long(table, values, has_names) if values else table
     units = {names.get(each, VALUE): unit for each, unit in units.items() if unit}
     behind = [f"{each} [{units[each]}]" if each in units else each for each in table.columns]
@@ -132,8 +137,8 @@ def _long(table: Table, values: Mapping[str, str], has_names: bool) -> Table:
     return whole.take(is_there)
 
 
-def with_places(table: Table, places: Table) -> tuple[Table, list[str]]:
-    """The table with the columns of another, of the row of the same name; and a note.
+def with_places(table: Table, places: Table) -> Table:
+    """The table with the columns of another, of the row of the same name.
 
     One place is that of all readings where these have no names, as in the file of one logger.
 
@@ -167,9 +172,14 @@ def with_places(table: Table, places: Table) -> tuple[Table, list[str]]:
         expected = f"names that {places.name} has places of"
         raise InputError(table.at(missing[0], NAME), expected, found, remedy)
     own = places.frame.drop(columns=NAME).iloc[place].reset_index(drop=True)
-    unread = known[~known.isin(names)].tolist()
-    notes = [f"no readings of {', '.join(unread)} in {places.name}"] if unread else []
-    return replace(table, frame=pd.concat([table.frame, own], axis=1)), notes
+    return replace(table, frame=pd.concat([table.frame, own], axis=1))
+
+
+def without_readings(places: Table, table: Table) -> list[str]:
+    """A note on the names of places that a table has no readings of."""
+    known = _with_name(places).frame[NAME].astype(str)
+    unread = known[~known.isin(table.frame[NAME].astype(str))].tolist()
+    return [f"no readings of {', '.join(unread)} in {places.name}"] if unread else []
 
 
 def _with_name(table: Table) -> Table:

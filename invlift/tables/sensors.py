@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from invlift.errors import InputError
 from invlift.fem.readings.sensors import TEXTS, Sensors, checked
 from invlift.tables.column_words import FACTOR, converted, unused, used_rows, with_logarithms
 from invlift.tables.header import with_known_columns
-from invlift.tables.mapping import with_columns, with_places
+from invlift.tables.mapping import with_columns, with_places, without_readings
 from invlift.tables.numbers import without_limits
+from invlift.tables.several import Sources, joined, notes_of, sources_of, with_name
 from invlift.tables.table import Table, read_table
 from invlift.tables.times import Clock, with_times
 
@@ -24,6 +26,8 @@ _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
 #: Columns in which a row may have no entry, and those in which it may if the table has kinds.
 _SPARSE = "x2", "y2", "z2", "over", "radius", "group"
 _SPARSE_OF_KINDS = "x", "y", "z", "experiment"
+#: Columns that say what a reading is of, beside its place and time.
+_PLACES = "x2", "y2", "z2", "radius", "kind", "over", "name", "experiment", "survey"
 #: Columns of texts of which each row has one, and what to do about a row that has none.
 _NEEDED = {
     "name": "name the sensor",
@@ -46,14 +50,16 @@ def read_sensors(
 
     Parameters
     ----------
-    source : path, pandas.DataFrame, or Dataset or DataArray of xarray
-        Text, as :func:`invlift.tables.table.read_table` reads it. Its header names the columns, in
-        any order and case: x, y, z (only for a three-dimensional mesh), value and, if wanted,
-        sigma, group, name and experiment (texts), valid (rows with 0 are left out), x2, y2 and z2
-        (second places), kind, over (texts) and radius, which are empty where a reading has none; in
-        a table with kinds so may places and experiments be. Other columns are kept beside the
-        results as they are, unless they look like one of these, or are times, errors or weights.
-        Several rows may have one place: they are readings of their own.
+    source : path, pandas.DataFrame, Dataset or DataArray of xarray, or several of these
+        Text, as :func:`invlift.tables.table.read_table` reads it. Several are a list, a pattern of
+        paths, "loggers/*.csv", or a dictionary by the names of the sensors: each is read by itself.
+        Where one has no names, the sensor is called as the file without its ending.
+        The header names the columns, in any order and case: x, y, z (only for a three-dimensional
+        mesh), value and, if wanted, sigma, group, name and experiment (texts), valid (rows with 0
+        are left out), x2, y2 and z2 (second places), kind, over (texts) and radius, which are empty
+        where a reading has none; in a table with kinds so may places and experiments be. Other
+        columns are kept beside the results as they are, unless they look like one of these, or are
+        times, errors or weights. Several rows may have one place: they are readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
     columns : mapping of str to str, optional
@@ -86,23 +92,50 @@ def read_sensors(
     >>> sensors.points.shape, sensors.values.shape
     ((10, 2), (10,))
     """
-    axes = list("xyz"[:dim])
-    table, notes = read_table(source), []
-    if columns:
-        table = with_columns(table, columns)
-    if places is not None:
-        table, notes = with_places(table, read_table(places, "a table of places"))
-    found = _sensors_of(table, axes, units or {}, needs_values, clock)
-    return replace(found, notes=(*found.notes, *notes))
+    axes, sources = list("xyz"[:dim]), sources_of(source)
+    known = None if places is None else read_table(places, "a table of places")
+    options = {"axes": axes, "units": units or {}, "needs_values": needs_values, "clock": clock}
+    if sources is None:
+        table = read_table(source)
+        table = with_columns(table, columns) if columns else table
+        table = table if known is None else with_places(table, known)
+        table, limits = _with_numbers(table, **options)
+        notes = table.notes
+    else:
+        table, limits, notes = _of_several(sources, columns, known, options)
+    unread = [] if known is None else without_readings(known, table)
+    return _sensors_of(table, axes, limits, [*notes, *unread], has_times=clock is not None)
 
 
-def _sensors_of(
+def _of_several(
+    sources: Sources,
+    columns: Mapping[str, str] | None,
+    places: Table | None,
+    options: Mapping[str, Any],
+) -> tuple[Table, np.ndarray | None, list[str]]:
+    """Several tables as one, its limits, and notes on them."""
+    tables, limits = [], []
+    names = [name for name, _ in sources.parts]
+    for number, (name, each) in enumerate(sources.parts, start=1):
+        table = read_table(each, f"sensor table {name or number}")
+        table = with_columns(table, columns, name=name) if columns else table
+        table = with_name(table, name, names)
+        table = table if places is None else with_places(table, places)
+        table, own = _with_numbers(table, **options)
+        tables.append(table)
+        limits.append(np.full(len(table.rows), "") if own is None else own)
+    whole = np.concatenate(limits)
+    return joined(tables, sources.name), whole if (whole != "").any() else None, notes_of(tables)
+
+
+def _with_numbers(
     table: Table,
     axes: list[str],
     units: Mapping[str, str],
     needs_values: bool,
     clock: Clock | None,
-) -> Sensors:
+) -> tuple[Table, np.ndarray | None]:
+    """The rows of a table that are readings, with their numbers, and which are limits, if any."""
     has_times = clock is not None
     seconds = [f"{axis}2" for axis in axes]
     needed = [*axes, "value"] if needs_values else axes
@@ -116,11 +149,26 @@ def _sensors_of(
     table, limits = _without_limits(table)
     table = with_entries(table, (*_NUMBERS, "time") if has_times else _NUMBERS)
     table = with_logarithms(converted(table, units))
+    notes += unused(table.columns, _known(has_times))
+    return replace(table, remarks=(*table.remarks, *notes)), limits
+
+
+def _known(has_times: bool) -> list[str]:
+    return [*_NUMBERS, *TEXTS, *(["time"] if has_times else [])]
+
+
+def _sensors_of(
+    table: Table,
+    axes: list[str],
+    limits: np.ndarray | None,
+    notes: Sequence[str],
+    has_times: bool,
+) -> Sensors:
     columns = {column: table.array(column) for column in table.columns}
     points = np.stack([columns[axis] for axis in axes], axis=1)
-    seconds = [columns[axis] for axis in seconds if axis in columns]
-    known = [*_NUMBERS, *TEXTS, *(["time"] if has_times else [])]
-    notes = [*table.notes, *notes, *unused(table.columns, known)]
+    seconds = [columns[f"{axis}2"] for axis in axes if f"{axis}2" in columns]
+    known = _known(has_times)
+    repeated = _repeated(columns, axes) if has_times else []
     return checked(
         points,
         columns.get("value", np.zeros(len(table.rows))),
@@ -133,8 +181,19 @@ def _sensors_of(
         times=columns["time"] if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
         further={column: array for column, array in columns.items() if column not in known},
-        notes=tuple(notes),
+        notes=(*notes, *repeated),
     )
+
+
+def _repeated(columns: Mapping[str, np.ndarray], axes: Sequence[str]) -> list[str]:
+    """A note on readings of the same at the same time, as where two exports overlap."""
+    what = [each for each in (*axes, "time", *_PLACES) if each in columns]
+    frame = pd.DataFrame({each: columns[each] for each in what})
+    num = int(frame.duplicated().sum())
+    if not num:
+        return []
+    are = f"{num} reading{'s are' if num > 1 else ' is'}"
+    return [f"{are} of the place and time of an earlier one: each counts as one more reading"]
 
 
 def _without_limits(table: Table) -> tuple[Table, np.ndarray | None]:

@@ -29,8 +29,9 @@ class Table:
     ----------
     frame : DataFrame
         Stripped texts, or numbers; "" or NaN where there is no entry.
-    rows : ndarray of int, shape (d,)
-        Line of each row in the file; of a data frame the header would be line 1.
+    rows : ndarray of int or str, shape (d,)
+        Line of each row in the file; of a data frame the header would be line 1.  Of several files
+        "3 of b.csv".
     name : str
         The file as the user gave it, for error messages.
     first : int
@@ -39,6 +40,8 @@ class Table:
         Units of columns, once these are separate from the names: :meth:`renamed`.
     taken : tuple of str
         What of it was taken for what: "decimal commas".
+    remarks : tuple of str
+        Other notes on it.
     """
 
     frame: pd.DataFrame
@@ -47,6 +50,7 @@ class Table:
     first: int = 1
     units: Mapping[str, str] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -55,8 +59,8 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """One note on what was taken for what, or none."""
-        return [f"read with {', '.join(self.taken)}"] if self.taken else []
+        """One note on what was taken for what, if anything was, and the others."""
+        return [*([f"read with {', '.join(self.taken)}"] if self.taken else []), *self.remarks]
 
     def at(self, row: int, column: str) -> str:
         """Where an entry is, for error messages: the row by its position."""
@@ -100,8 +104,8 @@ class Table:
         taken = tuple(dict.fromkeys((*self.taken, *taken)))
         return replace(self, frame=whole, units={**self.units, **units}, taken=taken)
 
-    def with_column(self, column: str, numbers: np.ndarray) -> Table:
-        """The table with other numbers in a column."""
+    def with_column(self, column: str, numbers: np.ndarray | str) -> Table:
+        """The table with other numbers in a column, or one text in all rows of it."""
         return replace(self, frame=self.frame.assign(**{column: numbers}))
 
     def with_texts(self, columns: Collection[str]) -> Table:

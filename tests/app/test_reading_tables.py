@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import call
-from problem_files import assert_named, readings, write_problem
+from problem_files import REMOVED, assert_named, build, readings, write_problem
 from structured import box_mesh
 
 import invlift
@@ -252,3 +252,27 @@ def test_units_of_columns_are_converted(tmp_path):
          ["column value", "converted to 'degC'", "'K'"]),
     ):  # fmt: skip
         assert_named(write_problem(tmp_path / "c", {"units": keys}, sensors=text), parts)
+
+
+def test_a_file_of_each_sensor(tmp_path):
+    """By a list or by a pattern; what a run keeps has them; errors name the file and the row."""
+    (tmp_path / "loggers").mkdir()
+    for number, text in enumerate(("x;y;value\n0,3;0,4;2,1\n", "x,y,value\n0.6,0.7,2.9\n")):
+        (tmp_path / "loggers" / f"w{number}.csv").write_text(text, encoding="utf-8")
+    listed = [f"loggers/w{number}.csv" for number in (0, 1)]
+    found = []
+    for given in (listed, "loggers/*.csv"):
+        path = write_problem(tmp_path, {"observations.file": given})
+        again = path.with_name("again.toml")
+        again.write_text(read_problem(path).to_toml(), encoding="utf-8")
+        found += [build(path).sensors, build(again).sensors]
+    for sensors in found:
+        assert sensors.labels.tolist() == ["w0", "w1"]
+        assert sensors.values.tolist() == [2.1, 2.9]
+    (tmp_path / "loggers" / "w1.csv").write_text("x,y,value\n6,0.7,2.9\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"loggers/\*.csv, row 2 of w1.csv: expected a sensor ins"):
+        build(path)
+    electrodes = {"groups": ["left", "right"], "impedance": 0.1}
+    changes = {"observations.file": listed, "pde": REMOVED, "electrodes": electrodes}
+    with pytest.raises(InputError, match=r"without this table, .* found several files"):
+        build(write_problem(tmp_path, changes))

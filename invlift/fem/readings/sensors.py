@@ -45,8 +45,8 @@ class Sensors:
         Readings, in the unit of what is read.
     sigma : ndarray of float64, shape (d,), or None
         Standard deviation of each reading's noise, in its unit, if the table has the column.
-    rows : ndarray of int, shape (d,)
-        Line of each reading in the file; the header is line 1.
+    rows : ndarray of int or str, shape (d,)
+        Line of each reading in the file; the header is line 1.  Of several files "3 of b.csv".
     name : str
         The file as the user gave it, for error messages.
     groups : ndarray of str, shape (d,), or None
