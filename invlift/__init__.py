@@ -22,12 +22,12 @@ def __getattr__(name: str):
     """A name of the library, imported now, or ``__version__``."""
     if name == "__version__":
         return importlib.metadata.version(__name__)
-    found = _find(name)
+    value = _find(name)
     if "jax" in sys.modules and name != "enable_x64":
         from invlift.programs.precision import enable_x64_before_start
 
         enable_x64_before_start()
-    return found
+    return value
 
 
 # Problems get functions of higher layers here, as no module imports one of a higher layer.

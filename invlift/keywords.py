@@ -32,7 +32,7 @@ def with_names_of_today(
     InputError
         If an argument is given by both names.
     """
-    found = dict(given)
+    renamed = dict(given)
     for old in earlier.keys() & given.keys():
         new = earlier[old]
         if new in given:
@@ -42,8 +42,8 @@ def with_names_of_today(
         warnings.warn(
             f"{as_text(where)}: {old} is called {new} now", FutureWarning, stacklevel=depth + 1
         )
-        found[new] = found.pop(old)
-    return found
+        renamed[new] = renamed.pop(old)
+    return renamed
 
 
 def earlier_names(**earlier: str) -> Callable[[Function], Function]:

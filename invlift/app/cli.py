@@ -69,8 +69,8 @@ def _methods(command: str) -> str:
         return ""
     from invlift.samplers.kernels import KERNELS, REFERENCE
 
-    own = [name for name in KERNELS if name not in REFERENCE]  # a script may have added some
-    return f"{', '.join(own)}; to compare with: {', '.join(REFERENCE)}"
+    names = [name for name in KERNELS if name not in REFERENCE]  # a script may have added some
+    return f"{', '.join(names)}; to compare with: {', '.join(REFERENCE)}"
 
 
 def _parser(command: str) -> argparse.ArgumentParser:

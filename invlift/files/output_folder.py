@@ -68,9 +68,9 @@ class OutputFolder:
 
     def check_identity(self, recorded: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         """Check that the work here is this one; else an InputError about what first differs."""
-        for key, own in identity.items():
-            if recorded.get(key) != own:
-                expected, found = f"{own}", f"{recorded.get(key)}"
+        for key, value in identity.items():
+            if recorded.get(key) != value:
+                expected, found = f"{value}", f"{recorded.get(key)}"
                 if key == "problem":  # of which both are hashes
                     expected, found = "this problem", "another one"
                 remedy = "resume with the same problem and options, or choose another directory"
@@ -79,10 +79,10 @@ class OutputFolder:
 
     def _taken(self) -> list[str]:
         """What is in the way of beginning, by name; hidden files are not."""
-        found = (each for name in (self.record, *self.others) for each in self.directory.glob(name))
-        own = [each.relative_to(self.directory).as_posix() for each in found]
-        if own or self.leftovers is None or not self.directory.is_dir():
-            return own
+        paths = (each for name in (self.record, *self.others) for each in self.directory.glob(name))
+        taken = [each.relative_to(self.directory).as_posix() for each in paths]
+        if taken or self.leftovers is None or not self.directory.is_dir():
+            return taken
         names = (entry.name for entry in self.directory.iterdir())
         return sorted(n for n in names if not n.startswith(".") and n not in self.leftovers)
 

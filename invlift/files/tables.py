@@ -74,14 +74,14 @@ def _plain(node: Any, definitions: Mapping[str, dict], within: tuple[str, ...] =
         rest = {key: value for key, value in node.items() if key != "$ref"}
         node = rest if name in within else {**definitions[name], **rest}
         within = (*within, name)
-    found = {key: _plain(value, definitions, within) for key, value in node.items()}
-    if isinstance(found.get("title"), str):  # and not a key of that name
-        del found["title"]
-    if isinstance(found.get("description"), str):
-        found["description"] = " ".join(found["description"].split("\n\n")[0].split())
-    if found.get("default", "") is None:
-        del found["default"]
-    return found
+    plain = {key: _plain(value, definitions, within) for key, value in node.items()}
+    if isinstance(plain.get("title"), str):  # and not a key of that name
+        del plain["title"]
+    if isinstance(plain.get("description"), str):
+        plain["description"] = " ".join(plain["description"].split("\n\n")[0].split())
+    if plain.get("default", "") is None:
+        del plain["default"]
+    return plain
 
 
 def number(low: float | None = None, high: float | None = None, *, above: float | None = None):
@@ -141,8 +141,8 @@ class OneOf:
             _DESCRIBED.reset(token)
         chooser = next(iter(forms.values()))["properties"][self.key]
         table = {"properties": {self.key: chooser}, "required": [self.key]}
-        found = chosen({"type": "object", **table}, forms, self.key, self.default)
-        return {"anyOf": [found, json_schema(self.other)]} if self.other else found
+        one_of = chosen({"type": "object", **table}, forms, self.key, self.default)
+        return {"anyOf": [one_of, json_schema(self.other)]} if self.other else one_of
 
 
 def chosen(table: dict, forms: Mapping[str, dict], key: str, default: str | None) -> dict[str, Any]:
@@ -157,8 +157,8 @@ def chosen(table: dict, forms: Mapping[str, dict], key: str, default: str | None
     branches = []
     for name, form in forms.items():
         needed = {*form.get("required", ()), key} - ({key} if name == default else set())
-        own = {"properties": {**form["properties"], key: {"const": name}}}
-        branches.append(form | own | {"required": sorted(needed)})
+        form_of_name = {"properties": {**form["properties"], key: {"const": name}}}
+        branches.append(form | form_of_name | {"required": sorted(needed)})
     return table | {
         "properties": {**table["properties"], key: chooser},
         "required": sorted(required),

@@ -75,8 +75,8 @@ class Shifted(AroundModel):
 
     def alike(self) -> np.ndarray | None:
         """As :meth:`ForwardModel.alike`: readings with the same added."""
-        own = self.model.alike()
-        return None if own is None else first_of_same(own, self.offset)[1]
+        values = self.model.alike()
+        return None if values is None else first_of_same(values, self.offset)[1]
 
     def of_readings(self, rows: np.ndarray) -> Self:
         """As :meth:`ForwardModel.of_readings`."""
@@ -129,8 +129,8 @@ class Corrected(Shifted):
 
     def alike(self) -> np.ndarray | None:
         """As :meth:`ForwardModel.alike`: readings with one correction."""
-        own = super().alike()
-        return None if own is None else first_of_same(own, self.slope)[1]
+        values = super().alike()
+        return None if values is None else first_of_same(values, self.slope)[1]
 
     def of_readings(self, rows: np.ndarray) -> Self:
         """As :meth:`ForwardModel.of_readings`."""

@@ -55,8 +55,8 @@ class DiffusionModel(PathModel):
 
     def first(self, values: jax.Array) -> jax.Array:
         """State at the start, (n,)."""
-        found = self.initial(**unpack(values, self.shapes))
-        return pack(found, self.state_shapes).astype(float)
+        state = self.initial(**unpack(values, self.shapes))
+        return pack(state, self.state_shapes).astype(float)
 
     def step(
         self,
@@ -78,8 +78,8 @@ class DiffusionModel(PathModel):
             return pack(self.fn(time, unpack(state, self.state_shapes), **given), self.state_shapes)
 
         def diffusion(time, state):
-            found = self.diffusion(time, unpack(state, self.state_shapes), **given)
-            return matrix_of(found, self.state_shapes, self.num_wiener)
+            strengths = self.diffusion(time, unpack(state, self.state_shapes), **given)
+            return matrix_of(strengths, self.state_shapes, self.num_wiener)
 
         return drift, diffusion
 
@@ -120,7 +120,7 @@ def _path_along(primals, tangents):
     return states, jnp.concatenate([along[None], later])
 
 
-def matrix_of(found: Mapping[str, Any], state_shapes: Shapes, num_wiener: int) -> jax.Array:
+def matrix_of(strengths: Mapping[str, Any], state_shapes: Shapes, num_wiener: int) -> jax.Array:
     """The matrix B, (n, k), of its rows by name.
 
     A value of the shape of its part of the state is that of Wiener processes of its own.
@@ -128,14 +128,14 @@ def matrix_of(found: Mapping[str, Any], state_shapes: Shapes, num_wiener: int) -
     rows, used = [], 0
     for name, shape in state_shapes:
         size = int(jnp.zeros(shape).size)
-        if name not in found:
+        if name not in strengths:
             rows.append(jnp.zeros((size, num_wiener)))
             continue
-        strength = jnp.asarray(found[name])
+        strength = jnp.asarray(strengths[name])
         if strength.ndim > len(shape):
             rows.append(strength.reshape(size, num_wiener))
         else:
-            own = jnp.diag(strength.ravel())
-            rows.append(jnp.pad(own, ((0, 0), (used, num_wiener - used - size))))
+            block = jnp.diag(strength.ravel())
+            rows.append(jnp.pad(block, ((0, 0), (used, num_wiener - used - size))))
             used += size
     return jnp.concatenate(rows)

@@ -91,8 +91,8 @@ class Joined(ForwardModel):
     ) -> jax.Array:
         """As :meth:`ForwardModel.pull_back`: the sum of those of the models."""
 
-        def pulled(model, own, weighed):
-            return (model.pull_back(own, pushed, lambda _: weighed),)
+        def pulled(model, tangent, weighed):
+            return (model.pull_back(tangent, pushed, lambda _: weighed),)
 
         (gradients,) = self._each(pulled, expansion.parts, self._weights(weigh(pushed)))
         return jnp.stack(gradients).sum(axis=0)
@@ -102,7 +102,7 @@ class Joined(ForwardModel):
         if expansion.jacobian is not None:
             return expansion.jacobian @ direction
         (along,) = self._each(
-            lambda model, own: (model.derivative(own, direction),), expansion.parts
+            lambda model, part: (model.derivative(part, direction),), expansion.parts
         )
         return self._join(along)
 
@@ -110,10 +110,12 @@ class Joined(ForwardModel):
         self, expansion: Expansions, path: tuple[jax.Array, ...], lower: PyTree = ()
     ) -> tuple[jax.Array, PyTree]:
         """As :meth:`ForwardModel.higher_derivative`."""
-        found, lower = self._each(
-            lambda model, own, low: model.higher_derivative(own, path, low), expansion.parts, lower
+        higher, lower = self._each(
+            lambda model, part, low: model.higher_derivative(part, path, low),
+            expansion.parts,
+            lower,
         )
-        return self._join(found), lower
+        return self._join(higher), lower
 
     def of_each(self, fn: Callable, weights: jax.Array, *parts: PyTree) -> PyTree:
         """What a function gives of each model, the weights of its readings, and its parts.
@@ -126,8 +128,8 @@ class Joined(ForwardModel):
         """Tuples of what a function of each model and its parts returns."""
         num = len(self._models)
         parts = (part or ((),) * num for part in parts)
-        found = [fn(*own) for own in zip(self._models, *parts, strict=True)]
-        return tuple(zip(*found, strict=True))
+        pairs = [fn(*arguments) for arguments in zip(self._models, *parts, strict=True)]
+        return tuple(zip(*pairs, strict=True))
 
     def _kept(self, expansion):
         """What is kept of the expansion of a model that was linearised."""

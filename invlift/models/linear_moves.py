@@ -79,9 +79,9 @@ def linear_moves(
         return jax.lax.cond(_any_of_batch(first < most), go, _stay, value, first), None
 
     begun = phi(0, powers), jnp.stack(vectors, axis=1)
-    (_, found), _ = jax.lax.scan(steps, begun, jnp.arange(0, MAX_DOUBLINGS, DOUBLINGS))
-    moves = times * found[:, 0]
-    return moves if len(derivatives) == 1 else moves + times**2 * found[:, 2]
+    (_, moments), _ = jax.lax.scan(steps, begun, jnp.arange(0, MAX_DOUBLINGS, DOUBLINGS))
+    moves = times * moments[:, 0]
+    return moves if len(derivatives) == 1 else moves + times**2 * moments[:, 2]
 
 
 @jax.custom_batching.custom_vmap

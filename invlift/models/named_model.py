@@ -54,11 +54,13 @@ class NamedModel(ForwardModel):
         return unpack(coefficients, self.shapes) | self._evaluate(coefficients)[1]
 
     def _evaluate(self, coefficients):
-        found = self.fn(**unpack(coefficients, self.shapes))
-        readings, kept = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
+        returned = self.fn(**unpack(coefficients, self.shapes))
+        readings, kept = (
+            returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, {})
+        )
         if isinstance(readings, tuple) or not isinstance(kept, Mapping):
             expected = "readings, or a pair of these and a dict of quantities to keep"
-            said = f"a tuple of {len(found)}, the last a {type(found[-1]).__name__}"
+            said = f"a tuple of {len(returned)}, the last a {type(returned[-1]).__name__}"
             raise InputError("forward map", expected, said, "return that")
         for name in {*RESERVED, *dict(self.shapes)} & {*kept}:
             expected, remedy = "a name that no unknown and no other draw has", "rename it"
@@ -98,8 +100,8 @@ def with_axes(
     """
     size = sum(math.prod(shape) for _, shape in model.shapes)
     kept = jax.eval_shape(lambda x: model._evaluate(x)[1], jax.ShapeDtypeStruct((size,), float))
-    found = []
-    for name, own in axes.items():
+    checked = []
+    for name, coordinates in axes.items():
         if name not in kept:
             raise InputError(
                 f"argument axes, {name}",
@@ -107,7 +109,9 @@ def with_axes(
                 "none of that name",
                 "return it by this name, behind the readings in a dict",
             )
-        found.append((name, checked_axes(("quantity", name), own, kept[name].shape)))
+        checked.append((name, checked_axes(("quantity", name), coordinates, kept[name].shape)))
     unknowns = zip((("unknown", name) for name, _ in prior.shapes), prior.axes, strict=True)
-    check_agreement([*unknowns, *((("quantity", name), own) for name, own in found)])
-    return replace(model, kept_axes=tuple(found))
+    check_agreement(
+        [*unknowns, *((("quantity", name), coordinates) for name, coordinates in checked)]
+    )
+    return replace(model, kept_axes=tuple(checked))

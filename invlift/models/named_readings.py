@@ -82,9 +82,9 @@ def named_readings(
                 else "no numbers",
                 "leave out what is missing, here and in the model",
             )
-        own = axes[name] if name in axes else _axes_of(given)
-        own = checked_axes(("readings", name), own, array.shape)
-        readings.append(NamedReading(str(name), array.shape, own))
+        given_axes = axes[name] if name in axes else _axes_of(given)
+        given_axes = checked_axes(("readings", name), given_axes, array.shape)
+        readings.append(NamedReading(str(name), array.shape, given_axes))
         values.append(array.ravel())
     return np.concatenate(values), tuple(readings)
 
@@ -107,8 +107,8 @@ def of_frame(frame: Any) -> Any:
             "some missing, twice, or in another order",
             "sort the table by its index, or leave the index out by reset_index",
         )
-    found = frame.to_xarray()  # which sorts them
-    return found.reindex(dict(zip(found.sizes, levels, strict=True)))
+    labelled = frame.to_xarray()  # which sorts them
+    return labelled.reindex(dict(zip(labelled.sizes, levels, strict=True)))
 
 
 def check_like(where: str, given: Any, reading: NamedReading, observed: Any = None) -> None:
@@ -179,20 +179,20 @@ def coordinates_of(readings: Sequence[NamedReading]) -> dict[str, list]:
     """
     if not readings:
         return {}
-    found = {"name": [each.name for each in readings for _ in range(math.prod(each.shape))]}
+    columns = {"name": [each.name for each in readings for _ in range(math.prod(each.shape))]}
     for axis in dict.fromkeys(axis for each in readings for axis, _ in each.axes):
         known = [
             label for each in readings for name, xs in each.axes if name == axis for label in xs
         ]
         missing = "" if any(isinstance(label, str) for label in known) else math.nan
-        along = found[axis] = []
+        along = columns[axis] = []
         for each in readings:
             place = [name for name, _ in each.axes].index(axis) if axis in dict(each.axes) else None
             rows = product(*(labels for _, labels in each.axes)) if each.axes else ()
             along += (
                 [missing] * math.prod(each.shape) if place is None else [row[place] for row in rows]
             )
-    return found
+    return columns
 
 
 def _axes_of(given: Any) -> dict[str, Sequence]:

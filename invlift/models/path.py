@@ -118,10 +118,10 @@ class PathModel(NamedModel):
         (r,)
             All names, one after the other, in the units of the readings.
         """
-        found = unpack(state, self.state_shapes)
+        named = unpack(state, self.state_shapes)
         if self.observe is not None:
-            found = self.observe(found, **unpack(values, self.shapes))
-        return pack(found, self.reading_shapes).astype(float)
+            named = self.observe(named, **unpack(values, self.shapes))
+        return pack(named, self.reading_shapes).astype(float)
 
     def paths(self, states: jax.Array, values: jax.Array) -> dict[str, jax.Array]:
         """Parts of states, and what would be read of them, by name: ``level_path``.

@@ -117,13 +117,13 @@ class StateSpaceModel(PathModel):
 
     def recovered(self, reading: jax.Array, values: jax.Array) -> jax.Array:
         """The state that this is read of without noise, (n,) both."""
-        found = self.recover(unpack(reading, self.reading_shapes), **unpack(values, self.shapes))
-        return pack(found, self.state_shapes)
+        state = self.recover(unpack(reading, self.reading_shapes), **unpack(values, self.shapes))
+        return pack(state, self.state_shapes)
 
     def on_path(self, states: jax.Array) -> jax.Array:
         """The states themselves, (T, n), without what stands before them."""
         return states[1:]
 
     def _begin(self, move, values):
-        found = self.initial(move, **unpack(values, self.shapes))
-        return pack(found, self.state_shapes).astype(float)
+        state = self.initial(move, **unpack(values, self.shapes))
+        return pack(state, self.state_shapes).astype(float)

@@ -231,7 +231,7 @@ class Noise(Module):
     def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
         """That of zeta (h,) alone, ()."""
         parts = zip(self._parts, self._split(zeta), strict=True)
-        return sum((part.log_reference(own) for part, own in parts), jnp.zeros(()))
+        return sum((part.log_reference(score) for part, score in parts), jnp.zeros(()))
 
     def log_reference_of_noise(self, zeta: jax.Array, eta: jax.Array) -> jax.Array:
         """Log density of eta given zeta, relative to the standard normal one.
@@ -259,7 +259,7 @@ class Noise(Module):
         """
         names = ("sigma", *self.shape_parameters)
         parts = zip(names, self._parts, self._split(zeta), strict=True)
-        return {name: part.parameter(own) for name, part, own in parts if part.num_white}
+        return {name: part.parameter(score) for name, part, score in parts if part.num_white}
 
     def loglikelihood(
         self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
@@ -495,8 +495,8 @@ class Noise(Module):
         """
         observed = np.asarray(observed)
         self.scale.check(observed.size)
-        own, kind = type(self), Noise
-        if (own.transform, own.inverse_transform) != (kind.transform, kind.inverse_transform):
+        given, kind = type(self), Noise
+        if (given.transform, given.inverse_transform) != (kind.transform, kind.inverse_transform):
             self._check_inverse()
         zeros = np.flatnonzero(observed == 0.0)
         if self.relative and zeros.size:
@@ -533,7 +533,7 @@ class Noise(Module):
     def _values(self, zeta):
         """Sigma, () or (d,), and the shape parameters, a tuple of ()."""
         parts = zip(self._parts, self._split(zeta), strict=True)
-        sigma, *shape = (part.transform(own) for part, own in parts)
+        sigma, *shape = (part.transform(score) for part, score in parts)
         return sigma, tuple(shape)
 
     def _score(self, predicted, observed, sigma, shape):

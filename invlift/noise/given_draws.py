@@ -38,29 +38,33 @@ class NoiseGivenDraws:
         And of the draws of each path by name, (num_draws, k), with the noise of the readings whose
         rows, (r,), are given, unless these differ in its scale.
         """
-        found = {"observed": [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]}
+        readings = {
+            "observed": [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]
+        }
         for name, rows in paths.items():
             scales = [shared_scale(self._sigma(draws), rows) for draws in chains]
             if not any(scale is None for scale in scales):
                 pairs = zip(chains, scales, strict=True)
-                found[name] = [
+                readings[name] = [
                     self._noisy(rng, draws[name], scale, draws) for draws, scale in pairs
                 ]
-        return found
+        return readings
 
     def log_likelihoods(self, chains: Sequence[Draws]) -> dict[str, list[np.ndarray]]:
         """Log density of each reading, "observed", given each draw, (num_draws, d) for each chain.
 
         With all constants, in the logarithm of one over the unit of the readings.
         """
-        found = []
+        likelihoods = []
         for draws in chains:
             predicted = np.asarray(draws["predicted"], dtype=float)
             sigma = np.broadcast_to(self._sigma(draws), predicted.shape)
             shape = [np.broadcast_to(each, len(predicted)) for each in self._shape(draws)]
             observed = np.asarray(self.observed, dtype=float)
-            found.append(np.asarray(_log_densities(self.noise, predicted, observed, sigma, shape)))
-        return {"observed": found}
+            likelihoods.append(
+                np.asarray(_log_densities(self.noise, predicted, observed, sigma, shape))
+            )
+        return {"observed": likelihoods}
 
     def _noisy(self, rng, predicted, sigma, draws):
         """Values with noise of this scale, (num_draws, k), of these without, (num_draws, k)."""
@@ -91,8 +95,8 @@ def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
     """
     if sigma.ndim == 0 or sigma.shape[-1] == 1:
         return sigma
-    own = sigma[..., rows]
-    return own[..., :1] if (own == own[..., :1]).all() else None
+    of_rows = sigma[..., rows]
+    return of_rows[..., :1] if (of_rows == of_rows[..., :1]).all() else None
 
 
 def _values_of(name: str, part: Scale, draws: Draws) -> np.ndarray:

@@ -258,11 +258,11 @@ class ScalesOfGroups(Scale):
 
     def transform(self, zeta: jax.Array) -> jax.Array:
         """Sigma, (d,), from zeta (h,)."""
-        return jnp.stack([part.transform(own) for part, own in self._split(zeta)])[self.groups]
+        return jnp.stack([part.transform(score) for part, score in self._split(zeta)])[self.groups]
 
     def parameter(self, zeta: jax.Array) -> jax.Array:
         """Those that are unknown, (h,)."""
-        return jnp.stack([part.transform(own) for part, own in self._split(zeta) if own.size])
+        return jnp.stack([part.transform(score) for part, score in self._split(zeta) if score.size])
 
     def of_readings(self, parameter: np.ndarray) -> np.ndarray:
         """As :meth:`Scale.of_readings`."""
@@ -274,7 +274,7 @@ class ScalesOfGroups(Scale):
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """As :meth:`Transformation.log_reference`, normalised."""
-        return sum(part.log_reference(own) for part, own in self._split(zeta))
+        return sum(part.log_reference(score) for part, score in self._split(zeta))
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """As :meth:`Transformation.sample`."""
@@ -284,7 +284,7 @@ class ScalesOfGroups(Scale):
         """Each near the mean of sigma, () or (d,), over its readings: see :class:`UnknownScale`."""
         sigma = jnp.broadcast_to(sigma, self.groups.shape)
         means = _means(self.groups, sigma, len(self.parts))
-        parts = tuple(part.near(own) for part, own in zip(self.parts, means, strict=True))
+        parts = tuple(part.near(mean) for part, mean in zip(self.parts, means, strict=True))
         return replace(self, parts=parts)
 
     def of_readings_at(self, rows: np.ndarray) -> ScalesOfGroups:

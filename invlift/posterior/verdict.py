@@ -64,9 +64,9 @@ class VerdictText:
 
     def __str__(self) -> str:
         """Return the verdict as a few lines of text."""
-        own = vars(self)
-        notes = own.get("notes", own.get("warnings"))
-        doubts = own.get("doubts", ())
+        parts = vars(self)
+        notes = parts.get("notes", parts.get("warnings"))
+        doubts = parts.get("doubts", ())
         marked = ("-", (*doubts, *self.reasons)), ("- note:", notes), ("->", self.advice)
         return "\n".join([self.headline, *(f"  {x} {line}" for x, each in marked for line in each)])
 
@@ -164,8 +164,8 @@ def verdict_of(posterior: PosteriorStatistics) -> Verdict:
     if num_draws >= MIN_DRAWS_TO_DIAGNOSE:
         rules += _rules_of_scalars(posterior.scalar_diagnostics, needed)
         if field is not None:
-            found = posterior.fields()
-            pair = (found[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
+            fields = posterior.fields()
+            pair = (fields[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
             pair = (values[field.is_unknown(values.size)] for values in pair)
             rules += _rules_of_vector(f"{field.place}s", *pair, needed)
         for name, each in posterior.vector_diagnostics.items():

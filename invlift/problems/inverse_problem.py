@@ -202,8 +202,8 @@ def _exact_problem(problem: InverseProblem, structure: Any) -> ExactProblem:
         expected = "one of invlift.lift.jacobians, Diagonal() say"
         raise InputError("argument structure", expected, f"{structure!r}"[:80], "give one")
     size, num_readings = problem.num_unknowns, problem.num_observations
-    own = num_readings if structure is None else structure.num_variables(num_readings)
-    for where, least in (("observed", num_readings + 1), ("structure", own)):
+    num_inputs = num_readings if structure is None else structure.num_variables(num_readings)
+    for where, least in (("observed", num_readings + 1), ("structure", num_inputs)):
         if size < least:
             expected = f"at least {least} unknown numbers for {num_readings} exact readings"
             raise InputError(
@@ -219,8 +219,8 @@ def _check_structure(problem: ExactProblem) -> None:
     at, along = rng.standard_normal((2, problem.num_unknowns))
     expected = f"a structure of {problem.num_observations} readings"
     with as_input_error("argument structure", expected, "choose another"):
-        found, expected = map(np.asarray, _slopes(problem, 0.1 * at, along))
-    wrong = np.flatnonzero(np.abs(found - expected) > CLOSE * (1.0 + np.abs(expected)))
+        slopes, expected = map(np.asarray, _slopes(problem, 0.1 * at, along))
+    wrong = np.flatnonzero(np.abs(slopes - expected) > CLOSE * (1.0 + np.abs(expected)))
     if wrong.size:
         raise InputError(
             "argument structure",
@@ -268,11 +268,13 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
             expected = f"a field whose coefficients begin at {', '.join(map(str, places))}"
             remedy = "give the unknowns in the order of the model's coefficients"
             raise InputError("argument prior", expected, f"one that begins at {first}", remedy)
-        own, theirs = part.mesh.places_of(part.location), places[first]
+        points, theirs = part.mesh.places_of(part.location), places[first]
         size = np.ptp(theirs, axis=0).max()
-        if own.shape != theirs.shape or not np.abs(own - theirs).max() <= 1e-9 * size:
+        if points.shape != theirs.shape or not np.abs(points - theirs).max() <= 1e-9 * size:
             expected = f"a field on the model's mesh, of {len(theirs)} coefficients in its order"
-            found = f"one of {len(own)} on another mesh" if len(own) != len(theirs) else "another"
+            found = (
+                f"one of {len(points)} on another mesh" if len(points) != len(theirs) else "another"
+            )
             remedy = "make prior and model of one mesh, with one location"
             raise InputError("argument prior", expected, found, remedy)
 
@@ -347,8 +349,8 @@ def _own_rules(problem: InverseProblem) -> str:
     if type(problem.model).linearise is not ForwardModel.linearise:
         return ""
     white = jnp.zeros(problem.prior.num_white)
-    found = functions_with_own_rules(lambda w: problem.model(problem.prior.transform(w)), white)
-    return ", ".join(found)
+    names = functions_with_own_rules(lambda w: problem.model(problem.prior.transform(w)), white)
+    return ", ".join(names)
 
 
 def _differentiate(problem: InverseProblem):

@@ -114,8 +114,8 @@ def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
     InputError
         If the forward map is not finite on the way.
     """
-    found, gradient = _approximate(problem)
-    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found)):
+    approximation, gradient = _approximate(problem)
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(approximation)):
         raise InputError(
             "Laplace approximation",
             "a forward map that is finite around its most probable field",
@@ -128,7 +128,7 @@ def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
             f"log density has a gradient of {float(gradient):.2g}; take another method, or starts "
             "from the prior"
         )
-    return found
+    return approximation
 
 
 class Mode(NamedTuple):

@@ -281,10 +281,10 @@ class InverseProblem(ProblemBase, Module):
         """Names of the axes of readings and draws, such as time."""
         of_all = [each.axes for each in self.model.readings]
         of_all += [axes for _, axes in self.model.kept_axes]
-        found = [axis for axes in of_all for axis, _ in axes]
+        names = [axis for axes in of_all for axis, _ in axes]
         if self.sensors is not None and self.sensors.times is not None:
-            found.append("time")
-        return tuple(dict.fromkeys(found))
+            names.append("time")
+        return tuple(dict.fromkeys(names))
 
     def shapes_of_draws(self) -> dict[str, tuple[int, ...]]:
         """Shapes of what is kept of one draw, by name."""
@@ -293,8 +293,8 @@ class InverseProblem(ProblemBase, Module):
             coefficients = self.prior.transform(self.split(theta)[1])
             return self.describe(theta, coefficients, self.model(coefficients))
 
-        found = jax.eval_shape(draw, jax.ShapeDtypeStruct((self.num_unknowns,), float))
-        return {name: each.shape for name, each in found.items()}
+        shapes = jax.eval_shape(draw, jax.ShapeDtypeStruct((self.num_unknowns,), float))
+        return {name: each.shape for name, each in shapes.items()}
 
     def lifted(self) -> Lifted:
         """The target of constrained samplers.

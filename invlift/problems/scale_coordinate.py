@@ -102,5 +102,5 @@ def _estimate(problem: InverseProblem):
         mean = jnp.sum(weights * scales)
         return jnp.interp(mean, scales, scores), jnp.sqrt(jnp.sum(weights * scales**2))
 
-    _, found = jax.lax.scan(weigh, jnp.zeros(()), length=NUM_ROUNDS)
-    return found[-1]
+    _, estimates = jax.lax.scan(weigh, jnp.zeros(()), length=NUM_ROUNDS)
+    return estimates[-1]

@@ -128,8 +128,8 @@ class Program:
     def __call__(self, *arguments):
         """The function's value, compiled before if need be."""
         leaves, *key = _flatten(arguments)
-        found = self._find(*key)
-        return jax.tree.unflatten(found.structure, found.run(*leaves))
+        compiled = self._find(*key)
+        return jax.tree.unflatten(compiled.structure, compiled.run(*leaves))
 
     def prepare(self, *arguments) -> None:
         """Compile for arguments like these; ``jax.ShapeDtypeStruct`` stands for an array."""
@@ -146,9 +146,9 @@ class Program:
             file = _file_of(self._fn, self._effort, *key)
             if file is None or not file.exists():
                 return jax.eval_shape(self._fn, *arguments)
-        found = self._find(*key)
-        values = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in found.shapes]
-        return jax.tree.unflatten(found.structure, values)
+        compiled = self._find(*key)
+        values = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in compiled.shapes]
+        return jax.tree.unflatten(compiled.structure, values)
 
     def _find(self, *key) -> _Compiled:
         if _Process.is_forked:
@@ -158,25 +158,25 @@ class Program:
                 "one that was",
                 'start it anew: multiprocessing.get_context("spawn")',
             )
-        found = self._compiled.get(key)
-        if found is None:
+        compiled = self._compiled.get(key)
+        if compiled is None:
             with self._lock:  # of two threads that ask, one compiles
-                found = self._compiled.get(key)
-                if found is None:
-                    found = self._compiled[key] = self._make(*key)
-        return found
+                compiled = self._compiled.get(key)
+                if compiled is None:
+                    compiled = self._compiled[key] = self._make(*key)
+        return compiled
 
     def _make(self, structure, shapes) -> _Compiled:
         file = _file_of(self._fn, self._effort, structure, shapes)
-        found = None if file is None else _load(file)
-        if found is None:
+        compiled = None if file is None else _load(file)
+        if compiled is None:
             _ThisThread.is_from_jax = False
-            found = self._compile(structure, shapes)
+            compiled = self._compile(structure, shapes)
             # What JAX's own cache has found loses its kernels when it is serialised again.
             if file is not None and not _ThisThread.is_from_jax:
-                _keep(file, found)
+                _keep(file, compiled)
         give_back_memory()
-        return found
+        return compiled
 
     def _compile(self, structure, shapes) -> _Compiled:
         Program.num_begun += 1  # between threads one may go uncounted, but never all

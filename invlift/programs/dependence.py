@@ -90,8 +90,8 @@ def spread(
         (found,) = _run(traced.jaxpr, traced.consts, [Spread(labels, negated)])
         return found if isinstance(found, Spread) else _nothing(found.shape)
 
-    found = run(jnp.asarray(labels, jnp.int32))
-    return np.asarray(found.least), -np.asarray(found.minus_most)
+    spread_ = run(jnp.asarray(labels, jnp.int32))
+    return np.asarray(spread_.least), -np.asarray(spread_.minus_most)
 
 
 def _run(jaxpr, consts, inputs):
@@ -103,8 +103,8 @@ def _run(jaxpr, consts, inputs):
         return variable.val if isinstance(variable, core.Literal) else env[variable]
 
     for equation in jaxpr.eqns:
-        found = _of_equation(equation, [read(each) for each in equation.invars])
-        env |= dict(zip(equation.outvars, found, strict=True))
+        outputs = _of_equation(equation, [read(each) for each in equation.invars])
+        env |= dict(zip(equation.outvars, outputs, strict=True))
     return [read(each) for each in jaxpr.outvars]
 
 
@@ -114,8 +114,8 @@ def _of_equation(equation, inputs):
     if name != "scan" and isinstance(called, core.ClosedJaxpr | core.Jaxpr):
         return _run(getattr(called, "jaxpr", called), getattr(called, "consts", ()), inputs)
     if not any(isinstance(each, Spread) for each in inputs):
-        found = equation.primitive.bind(*inputs, **params)
-        return found if equation.primitive.multiple_results else [found]
+        outputs = equation.primitive.bind(*inputs, **params)
+        return outputs if equation.primitive.multiple_results else [outputs]
     if name == "scan":
         return _scan(params, inputs)
     num_moved = _INDEXED.get(name, len(inputs))
@@ -155,11 +155,11 @@ def _scan(params, inputs):
     body = params["jaxpr"]
 
     def step(carry):
-        found = [
+        outputs = [
             _spread_of(each) for each in _run(body.jaxpr, body.consts, [*consts, *carry, *over])
         ]
-        joined = jax.tree.map(jnp.minimum, carry, found[:num_carry])
-        return joined, found[num_carry:]
+        joined = jax.tree.map(jnp.minimum, carry, outputs[:num_carry])
+        return joined, outputs[num_carry:]
 
     def is_running(loop):
         before, after = loop
@@ -184,7 +184,7 @@ def _of_product(dimensions, inputs):
         rank - len(summed) - len(batch)
         for rank, summed, batch in zip(ranks, *dimensions, strict=True)
     ]
-    found = []
+    outputs = []
     for each, summed, batch, before, after in zip(
         inputs, *dimensions, (0, num_free[0]), (num_free[1], 0), strict=True
     ):
@@ -197,8 +197,8 @@ def _of_product(dimensions, inputs):
                 of_batch, own = part.shape[: len(batch)], part.shape[len(batch) :]
                 return part.reshape(*of_batch, *(1,) * before, *own, *(1,) * after)
 
-            found.append(each.map(arrange))
-    return found
+            outputs.append(each.map(arrange))
+    return outputs
 
 
 def _least(part):

@@ -142,21 +142,21 @@ def _state(thing: Any) -> list | None:
 
 def _enclosed(function: Any) -> list:
     """What the closure of a function holds."""
-    found = []
+    values = []
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # not filled yet
-            found.append(cell.cell_contents)
-    return found
+            values.append(cell.cell_contents)
+    return values
 
 
 def _known(variables: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     """Variables of some names, and of a user's modules among them those of these names again."""
-    found = {name: variables[name] for name in names & set(variables)}
+    enclosed = {name: variables[name] for name in names & set(variables)}
     return {
         name: _known(vars(thing), names - {name})
         if isinstance(thing, types.ModuleType) and not _is_library(thing.__name__)
         else thing
-        for name, thing in found.items()
+        for name, thing in enclosed.items()
     }
 
 

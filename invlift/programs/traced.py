@@ -46,16 +46,16 @@ def loop_operations(fn: Callable, at: Any) -> set[str]:
 
 
 def _in_loops(equations: Iterable[JaxprEqn], is_inside: bool = False) -> set[str]:
-    found = set()
+    names = set()
     for each in equations:
         name, params = each.primitive.name, each.params
         # What is unrolled, as polynomials are, is no loop.
         is_loop = name == "while" or (name == "scan" and params["length"] > params["unroll"])
         is_within = is_inside or is_loop
-        found |= {name} if is_within else set()
+        names |= {name} if is_within else set()
         for called in jaxprs_in_params(params):
-            found |= _in_loops(called.eqns, is_within)
-    return found
+            names |= _in_loops(called.eqns, is_within)
+    return names
 
 
 def functions_with_own_rules(fn: Callable, at: Any) -> list[str]:

@@ -38,8 +38,8 @@ class Dense(ManifoldTarget):
     is_read: tuple[tuple[bool, ...], ...] = static()
 
     def constraint(self, position):
-        model, found = self.whole.problem.model, self.whole._meaning(position)
-        meant = model.grid.spread(self.whole._meant(found.zeta, found.eta))
+        model, found = self.whole.problem.model, self.whole._variables_of(position)
+        meant = model.grid.spread(self.whole._noise_free(found.zeta, found.eta))
         state, ends, readings = model.first(found.values), [], {}
         times = range(0 if model.is_read_at_start else 1, 1 + model.at.size // model.num_steps)
         for row, (number, is_read) in enumerate(zip(times, self.is_read, strict=True)):

@@ -278,7 +278,7 @@ class WithoutGramTerm(StateSpacePosterior):
     """Negative control: conditioned by the readings as if the manifold were flat."""
 
     def logdensity(self, position, gram):
-        found, noise = self._meaning(position), self.problem.noise
+        found, noise = self._variables_of(position), self.problem.noise
         reference = noise.log_reference(found.zeta, found.eta)
         return reference + self.problem.prior.log_reference(found.white)
 

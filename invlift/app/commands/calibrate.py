@@ -35,11 +35,11 @@ def execute(parsed, console: Console, errors: Console) -> int:
     directory, settings = spec.output.dir, spec.sampler
     problem = interruptible(partial(build, spec, needs_values=False))
     problem = with_readings(problem, parsed.problem, "calibrate")
-    own = replace(problem, noise=noise_of(spec, problem))
-    say(console, headline(own))
+    with_noise = replace(problem, noise=noise_of(spec, problem))
+    say(console, headline(with_noise))
     with interrupts_raise(), simulations_display(errors, sizes["simulations"]) as on_simulation:
         calibration = calibrate(
-            own,
+            with_noise,
             settings.kernel(),
             **sizes,
             **{name: getattr(settings, name) for name in ("warmup", "seed", "starts")},

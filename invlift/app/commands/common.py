@@ -54,15 +54,15 @@ def typed(option: str, text: str, kind: Any) -> Any:
 
 def method_options(texts: Sequence[str]) -> dict[str, Any]:
     """Options of a method from texts KEY=VALUE; what is no value of TOML is text as it stands."""
-    found = {}
+    options = {}
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign:
             raise InputError("--option", "KEY=VALUE", repr(text), "correct the option")
-        found[key] = value
+        options[key] = value
         with suppress(tomllib.TOMLDecodeError):
-            found[key] = tomllib.loads(f"value = {value}")["value"]
-    return found
+            options[key] = tomllib.loads(f"value = {value}")["value"]
+    return options
 
 
 def headline(problem: AnyProblem) -> str:

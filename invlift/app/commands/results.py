@@ -63,7 +63,9 @@ def loo(parsed, console: Console, errors: Console) -> int:
     runs, refits = {run: load(run) for run in parsed.runs}, {}
     if num is not None:
         refits = {name: _refitted(Path(name), run, num, console) for name, run in runs.items()}
-    table = compare_runs(runs, {run: {x.row: x.elpd for x in own} for run, own in refits.items()})
+    table = compare_runs(
+        runs, {run: {x.row: x.elpd for x in refitted} for run, refitted in refits.items()}
+    )
     doubts = []
     for name, row in table.iterrows():
         num_readings = runs[name].fit.leave_one_out().elpd.size
@@ -90,30 +92,32 @@ def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) ->
     """Runs without each of the readings whose weights are the least reliable, shown as a table."""
     loo, spec = posterior.fit.leave_one_out(), open_saved(folder)
     problem = with_readings(build(spec), f"{folder}", "loo --refit")
-    settings, found = spec.sampler, []
+    settings, refits = spec.sampler, []
     names = "chains", "warmup", "draws", "seed", "starts"
     options = {name: getattr(settings, name) for name in names}
     rows = least_reliable(loo, num)
     for each in refit(problem, loo, rows, method=settings.kernel(), **options):
-        found.append(each)
-        write_refits(folder, found)  # after each, as a run may take long
-    table = pd.DataFrame([asdict(each) for each in found]).set_index("sensor")
+        refits.append(each)
+        write_refits(folder, refits)  # after each, as a run may take long
+    table = pd.DataFrame([asdict(each) for each in refits]).set_index("sensor")
     say_table(console, table[list(REFIT_HEADINGS)].rename(columns=REFIT_HEADINGS).round(3))
     say(console, f"Written: {folder / TABLE}\n")
-    return found
+    return refits
 
 
 def next_sensor(parsed, console: Console, errors: Console) -> int:
     """Say where one more reading reduces the variance most; return the exit status."""
     posterior = load(parsed.directory)
-    found = posterior.next_sensors(typed("--num", parsed.num, integer(1, MAX_NUM)), parsed.of)
-    shown = found.best.drop(columns="node").rename(columns={"share": "share of variance, in all"})
+    proposals = posterior.next_sensors(typed("--num", parsed.num, integer(1, MAX_NUM)), parsed.of)
+    shown = proposals.best.drop(columns="node").rename(
+        columns={"share": "share of variance, in all"}
+    )
     say_table(console, shown)
-    written = write_next_sensors(posterior, found, Path(parsed.directory))
+    written = write_next_sensors(posterior, proposals, Path(parsed.directory))
     say(
         console,
-        f"From {found.num_draws} draws: a place without information has a share of about "
-        f"{1.0 / found.num_draws:.1g}.",
+        f"From {proposals.num_draws} draws: a place without information has a share of about "
+        f"{1.0 / proposals.num_draws:.1g}.",
     )
     has_converged = _has_converged(Path(parsed.directory), posterior)
     if not has_converged:

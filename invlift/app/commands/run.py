@@ -160,16 +160,16 @@ def _pictures(posterior, record: dict, directory: Path, text: str) -> list[Path]
     """Draw the figures of a run, and its report."""
     from invlift.posterior.output.report import write_report
 
-    found, drawn = [], {}
+    paths, drawn = [], {}
     if posterior.mesh is not None:
-        found.append(directory / "posterior.png")
-        drawn["fields"] = posterior.plot.fields(found[-1])
+        paths.append(directory / "posterior.png")
+        drawn["fields"] = posterior.plot.fields(paths[-1])
     if posterior.fit.series:
-        found.append(directory / ("posterior.png" if posterior.mesh is None else "series.png"))
-        drawn["series"] = posterior.plot.series(found[-1])
+        paths.append(directory / ("posterior.png" if posterior.mesh is None else "series.png"))
+        drawn["series"] = posterior.plot.series(paths[-1])
     page = directory / "report.html"
     title = directory.resolve().name
-    return [*found, write_report(posterior, record, page, title, text, drawn)]
+    return [*paths, write_report(posterior, record, page, title, text, drawn)]
 
 
 def _folder(directory: Path) -> OutputFolder:

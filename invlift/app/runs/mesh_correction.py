@@ -42,12 +42,12 @@ def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
     InputError
         If the model has no equation on a mesh, or readings are exact.
     """
-    again = problem.model.on_mesh.refined
-    if again is None or problem.noise.is_exact:
+    refined = problem.model.on_mesh.refined
+    if refined is None or problem.noise.is_exact:
         expected = "a problem of an equation on a mesh, with noise"
         found = "exact readings" if problem.noise.is_exact else "another model"
         raise InputError("corrected_at_mode", expected, found, "take the problem as it is")
-    finer = again(1)
+    finer = refined(1)
     on_finer = merged(replace(problem, model=finer)).searched
     mode = laplace_approximation(with_few_readings(on_finer)).mode
     centre = _transformed(problem.prior, problem.split(mode)[1])
@@ -60,16 +60,16 @@ def _corrected(model: ForwardModel, finer: ForwardModel, centre) -> ForwardModel
         return replace(model, model=_corrected(model.model, finer.model, centre))
     here, there = (map(np.asarray, _linearised(each, centre)) for each in (model, finer))
     parts = [extrapolated(new - old, 1) for new, old in zip(there, here, strict=True)]
-    found = corrected(model, *parts, centre)
-    again = partial(_refined, model, found)
-    return replace(found, on_mesh=found.on_mesh._replace(refined=again))
+    with_correction = corrected(model, *parts, centre)
+    refined = partial(_refined, model, with_correction)
+    return replace(with_correction, on_mesh=with_correction.on_mesh._replace(refined=refined))
 
 
-def _refined(model: ForwardModel, found: Corrected, times: int = 1) -> Corrected:
+def _refined(model: ForwardModel, coarse: Corrected, times: int = 1) -> Corrected:
     """The correction of a model on a refined mesh is what is left of the error there."""
     left = 0.25**times
     finer = model.on_mesh.refined(times)
-    return corrected(finer, left * found.offset, left * found.slope, found.centre)
+    return corrected(finer, left * coarse.offset, left * coarse.slope, coarse.centre)
 
 
 @program

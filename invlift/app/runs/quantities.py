@@ -59,37 +59,39 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
         return Quantity(name, axes, unit, prior_sd=prior_sd, known_cells=of_cells)
 
     if prior.location in _PLACES:
-        found = [field(problem.model.coefficients_name, prior)]
+        quantities = [field(problem.model.coefficients_name, prior)]
     elif prior.shapes:
         mesh, parts = problem.mesh, zip(prior.shapes, prior.units, prior.axes, strict=True)
-        found = [
+        quantities = [
             field(name, prior.parts[name], prior.firsts[name], unit)
             if _is_on(prior.parts[name], mesh) and not axes
             else _named(name, shape, unit, axes)
             for (name, shape), unit, axes in parts
         ]
     else:
-        found = [Quantity(PARAMETERS, {"parameter": None})]
+        quantities = [Quantity(PARAMETERS, {"parameter": None})]
     is_linear = problem.model.on_mesh.is_linear
-    found += [
+    quantities += [
         Quantity(name, {"node": None}, is_derived=True, is_linear=is_linear)
         for name in problem.model.solutions
     ]
-    found += [Quantity(name, dict(axes)) for name, axes in problem.model.kept_axes]
+    quantities += [Quantity(name, dict(axes)) for name, axes in problem.model.kept_axes]
     if scale.groups is not None:
         axis = {"noise_group": list(scale.names) or None} if scale.is_shared else readings
-        found.append(Quantity(SIGMA, axis))
+        quantities.append(Quantity(SIGMA, axis))
     if with_prior:
         curves = {name: np.stack(_curve(each)) for name, each in _distributions_of(problem).items()}
-        found = [replace(each, prior_density=curves.pop(each.name, None)) for each in found]
-        found += [Quantity(name, prior_density=curve) for name, curve in curves.items()]
-    found += [Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE)]
-    return tuple(_with_units(found, problem) if problem.units else found)
+        quantities = [
+            replace(each, prior_density=curves.pop(each.name, None)) for each in quantities
+        ]
+        quantities += [Quantity(name, prior_density=curve) for name, curve in curves.items()]
+    quantities += [Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE)]
+    return tuple(_with_units(quantities, problem) if problem.units else quantities)
 
 
-def _with_units(found: Sequence[Quantity], problem: InverseProblem) -> list[Quantity]:
+def _with_units(quantities: Sequence[Quantity], problem: InverseProblem) -> list[Quantity]:
     """The same with the units that a problem was given, and what else has one."""
-    known = {each.name: each for each in found}
+    known = {each.name: each for each in quantities}
     of_solutions = dict.fromkeys(problem.model.solutions, ())
     for name, shape in (problem.shapes_of_draws() | of_solutions).items():
         unit = problem.units.get(name, problem.units.get(name.removesuffix("_path")))

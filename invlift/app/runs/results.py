@@ -69,23 +69,25 @@ def load(directory: str | os.PathLike) -> Posterior:
     posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
     if posterior.mesh is None:
         return posterior
-    own, problem, file = posterior.mesh, problem_file(directory), None
+    saved_mesh, problem, file = posterior.mesh, problem_file(directory), None
     with suppress(InputError):
         spec = read_problem(problem)
         file = spec.mesh.file
         mesh = read_mesh_of(spec)  # which has groups
-        if mesh.is_same(own):
+        if mesh.is_same(saved_mesh):
             return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
     if file is None:
         name = "without groups, as no problem file says what file it is from"
-        return replace(posterior, mesh=mesh_from_arrays(own.points, own.cells, name=name))
+        return replace(
+            posterior, mesh=mesh_from_arrays(saved_mesh.points, saved_mesh.cells, name=name)
+        )
 
     def no_flux(*_):
         found, remedy = "none, or another", "put it back, or take problem.posterior(run)"
         raise InputError(f"{file}", "the mesh file of the run", found, remedy)
 
     name = f"without groups, as {file} is gone or has changed"
-    mesh = mesh_from_arrays(own.points, own.cells, name=name)
+    mesh = mesh_from_arrays(saved_mesh.points, saved_mesh.cells, name=name)
     return replace(posterior, mesh=mesh, boundary_flux=no_flux)
 
 

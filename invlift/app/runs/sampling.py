@@ -304,8 +304,8 @@ def _next_goal(
 def versions() -> dict[str, str]:
     """Of Python and the packages that decide the draws."""
     names = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
-    found = {name: importlib.metadata.version(name) for name in names}
-    return found | {"python": platform.python_version()}
+    installed = {name: importlib.metadata.version(name) for name in names}
+    return installed | {"python": platform.python_version()}
 
 
 def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Choice:

@@ -44,11 +44,11 @@ class Scalars(Module):
     def kept(self, where, recorded: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """What is recorded of all that the target describes."""
         not_kept = (PREDICTED, NOISE_SCORE, *self.fields)
-        found = {name: values for name, values in recorded.items() if name not in not_kept}
+        scalars = {name: values for name, values in recorded.items() if name not in not_kept}
         for name in self.fields:
             mean, deviation = jnp.mean(recorded[name]), jnp.std(recorded[name])
-            found |= {f"{name}_field_mean": mean, f"{name}_field_std": deviation}
-        return found
+            scalars |= {f"{name}_field_mean": mean, f"{name}_field_std": deviation}
+        return scalars
 
 
 #: What depends on data and unknowns alike.
@@ -82,7 +82,7 @@ def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, in
     By name of the vector numbers of entries by their names: of a field by where they are.
     """
     fields = {each.name: each for each in quantities_of(problem) if each.place}
-    mesh, found = problem.mesh, {}
+    mesh, entries = problem.mesh, {}
     for vector, shape in problem.shapes_of_draws().items():
         if not shape or vector in (PREDICTED, NOISE_SCORE):
             continue
@@ -98,5 +98,5 @@ def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, in
             points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
             texts = (", ".join(f"{x:.3g}" for x in points[place] + 0.0) for place in chosen)
             names = [f"{vector}({text})" for text in texts]
-        found[vector] = dict(zip(names, chosen.tolist(), strict=True))
-    return found
+        entries[vector] = dict(zip(names, chosen.tolist(), strict=True))
+    return entries

@@ -160,8 +160,8 @@ def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts
     """Starts that are draws of the posterior's Laplace approximation."""
     problem = target.problem
     is_known = kernel.target_kind == "laplace"  # it is what the target refers to
-    found = problem.reference if is_known else laplace_approximation(problem.searched)
-    return Starts(kernel, target, seed, num_chains, found)
+    approximation = problem.reference if is_known else laplace_approximation(problem.searched)
+    return Starts(kernel, target, seed, num_chains, approximation)
 
 
 def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:

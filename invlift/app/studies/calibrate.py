@@ -246,13 +246,13 @@ class _Task:
         truths = truths or [self._simulated(0)[1]]  # which says why
         columns = {name: [truth[name] for truth in truths] for name in truths[0]}
         entries = [name for names in self.entries.values() for name in names]
-        found = [
+        varying = [
             name
             for name, column in columns.items()
             if len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column))
         ]
         is_late = {LOG_LIKELIHOOD: 2} | dict.fromkeys(entries, 3)
-        return tuple(sorted(found, key=lambda name: is_late.get(name, "_field_" in name)))
+        return tuple(sorted(varying, key=lambda name: is_late.get(name, "_field_" in name)))
 
     def simulate(self, simulation: int) -> Simulation:
         """Simulate readings, sample their posterior, and rank the truth."""
@@ -304,14 +304,16 @@ class _Task:
         return tuple(int(state) >> 1 for state in states)
 
     def _recorder(self, target) -> RankedScalars:
-        places = {vector: np.array([*own.values()], int) for vector, own in self.entries.items()}
+        places = {
+            vector: np.array([*entries.values()], int) for vector, entries in self.entries.items()
+        }
         return RankedScalars(target, names_of_fields(self.problem), jax.device_put(places))
 
     def _simulated(self, simulation: int) -> tuple[InverseProblem, dict[str, float]]:
         """The problem with readings simulated for it, and the truth behind them."""
         problem, theta = simulate_problem(self.problem, self._seeds(simulation)[0])
-        found = _describe(self._recorder(OrdinaryPosterior(problem)), theta)
-        each = self._scalars({name: np.asarray(value)[None] for name, value in found.items()})
+        truth = _describe(self._recorder(OrdinaryPosterior(problem)), theta)
+        each = self._scalars({name: np.asarray(value)[None] for name, value in truth.items()})
         return problem, {name: float(value[0]) for name, value in each.items()}
 
     def _scalars(self, recorded: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

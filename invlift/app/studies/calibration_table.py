@@ -28,8 +28,10 @@ def write_simulations(
     The checksum is also of the identity of the calibration, whose ``names`` are the quantities that
     are ranked.
     """
-    own, names, settings = _own_columns(), identity["names"], json.dumps(identity)
-    table = pd.DataFrame([vars(each) | each.ranks for each in simulations], columns=[*own, *names])
+    columns, names, settings = _own_columns(), identity["names"], json.dumps(identity)
+    table = pd.DataFrame(
+        [vars(each) | each.ranks for each in simulations], columns=[*columns, *names]
+    )
     types = dict.fromkeys(names, "Int64")
     text = table.astype(types).set_index("simulation").sort_index().to_csv(lineterminator="\n")
     header, *rows = text.splitlines()
@@ -43,7 +45,7 @@ def read_simulations(path: Path, identity: Mapping[str, Any]) -> tuple[list[Simu
 
     Of these nothing is taken: they are cut off, changed, or of another calibration.
     """
-    own, names, settings = _own_columns(), identity["names"], json.dumps(identity)
+    columns, names, settings = _own_columns(), identity["names"], json.dumps(identity)
     types = {"simulation": int, "outcome": str, "num_draws": int}
     lines, simulations = path.read_text("utf-8", "replace").splitlines()[1:], []
     for line in lines:
@@ -51,13 +53,13 @@ def read_simulations(path: Path, identity: Mapping[str, Any]) -> tuple[list[Simu
         if checksum != _checksum(row, settings):
             continue
         texts = next(csv.reader([row]))
-        found = {
+        fields = {
             name: types.get(name, float)(text or "nan")
-            for name, text in zip(own, texts, strict=False)
+            for name, text in zip(columns, texts, strict=False)
         }
-        ranks = zip(names, texts[len(own) :], strict=True)
-        found["ranks"] = {name: int(rank) for name, rank in ranks if rank}
-        simulations.append(Simulation(**found))
+        ranks = zip(names, texts[len(columns) :], strict=True)
+        fields["ranks"] = {name: int(rank) for name, rank in ranks if rank}
+        simulations.append(Simulation(**fields))
     return simulations, len(lines) - len(simulations)
 
 

@@ -121,9 +121,9 @@ def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iter
             yield Efficiency(name, note=str(error))
             continue
         try:
-            found, is_last = efficiency(name, run.chains, run.standards), run.is_interrupted
+            row, is_last = efficiency(name, run.chains, run.standards), run.is_interrupted
         except KeyboardInterrupt:  # many draws take a while, and are not to be lost
-            found, is_last = efficiency(name, run.chains, run.standards), True
-        yield replace(found, note=INTERRUPTED) if run.is_interrupted else found
+            row, is_last = efficiency(name, run.chains, run.standards), True
+        yield replace(row, note=INTERRUPTED) if run.is_interrupted else row
         if is_last:
             return

@@ -43,20 +43,20 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
     return made, theta
 
 
-def simulate_readings(own: InverseProblem, noise: Noise, seed: int) -> tuple[Sensors, Draw]:
+def simulate_readings(inverse: InverseProblem, noise: Noise, seed: int) -> tuple[Sensors, Draw]:
     """Readings of a field drawn from the prior, with noise, and the truth behind them.
 
     The same sensors with new values; a column sigma, if there was one, holds the scale of the
     noise, whose unknown parameters are drawn as well. An InputError as of
     :func:`simulate_problem`.
     """
-    problem, theta = simulate_problem(replace(own, noise=noise), seed)
+    problem, theta = simulate_problem(replace(inverse, noise=noise), seed)
     zeta, _ = problem.split(theta)
-    values, sigma = np.asarray(problem.observed), own.sensors.sigma
+    values, sigma = np.asarray(problem.observed), inverse.sensors.sigma
     if sigma is not None:
         sigma = np.broadcast_to(np.asarray(noise.sigma(jax.device_put(zeta))), values.shape)
     limits = None if problem.noise.censored is None else problem.noise.limits
-    made = replace(own.sensors, values=values, sigma=sigma, limits=limits)
+    made = replace(inverse.sensors, values=values, sigma=sigma, limits=limits)
     return made, _drawn(problem, theta)
 
 

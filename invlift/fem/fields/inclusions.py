@@ -108,17 +108,17 @@ class InclusionPrior(MappedPrior):
         field = mean + deviations[:, None] * _POINTS
         shares = {name: np.asarray(each) for name, each in self._shares(field).items()}
         shares[BACKGROUND] = 1.0 - sum(shares.values())
-        found = {name: self._moments(name) for name in shares}
-        mean = sum(found[name][0] * each for name, each in shares.items())
-        variance = sum(found[name][1] ** 2 * each**2 for name, each in shares.items())
+        moments = {name: self._moments(name) for name in shares}
+        mean = sum(moments[name][0] * each for name, each in shares.items())
+        variance = sum(moments[name][1] ** 2 * each**2 for name, each in shares.items())
         return np.sqrt((variance + (mean - (mean @ _WEIGHTS)[:, None]) ** 2) @ _WEIGHTS)
 
     def _moments(self, material):
         """Mean and standard deviation of the logarithm of a conductivity."""
         if material in self.logs:
             return float(self.logs[material]), 0.0
-        found = log_moments(self.prior.parts[f"prior_{material}"])
-        return found.log_mean, found.log_sd
+        moments = log_moments(self.prior.parts[f"prior_{material}"])
+        return moments.log_mean, moments.log_sd
 
 
 @earlier_names(correlation_range="range")

@@ -74,16 +74,16 @@ class LayeredPrior(MappedPrior):
 
     def _times(self, product, columns):
         share = jnp.full(self.corners.size, 1.0 / self.corners.shape[1])
-        found = product(share, columns.reshape(len(columns), -1))
-        return found.reshape(-1, *columns.shape[1:])
+        products = product(share, columns.reshape(len(columns), -1))
+        return products.reshape(-1, *columns.shape[1:])
 
     def pointwise_std(self) -> np.ndarray:
         """Prior standard deviation in each cell, (num_cells,)."""
         corners, std, begin = np.asarray(self.corners), np.zeros(len(self.corners)), 0
         for name, (size,) in self.prior.shapes:
-            own = corners - begin
-            is_own = (own[:, 0] >= 0) & (own[:, 0] < size)
-            std[is_own] = self.prior.parts[name].pointwise_std(own[is_own])
+            corners_of_layer = corners - begin
+            is_own = (corners_of_layer[:, 0] >= 0) & (corners_of_layer[:, 0] < size)
+            std[is_own] = self.prior.parts[name].pointwise_std(corners_of_layer[is_own])
             begin += size
         return std
 
@@ -122,7 +122,7 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
         own_cells = own_cells.reshape(-1, mesh.dim + 1)
         corners[is_own] = begin + own_cells
         begin += len(nodes)
-        own = mesh_from_arrays(mesh.points[nodes], own_cells, name=f"{mesh.name}, {name}")
+        layer = mesh_from_arrays(mesh.points[nodes], own_cells, name=f"{mesh.name}, {name}")
         mean = settings.get("mean", 0.0)
         mean = mean[nodes] if np.shape(mean) == (mesh.num_nodes,) else mean
         where = ("prior", "layer", name)
@@ -131,7 +131,7 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
             expected, found = f"the arguments {', '.join(_SETTINGS)}", f"{min(unknown)!r}"
             raise InputError(where, expected, found, "rename it")
         with errors_at(partial(_in_layer, name)):
-            part = matern_prior(own, **{**settings, "mean": mean})
+            part = matern_prior(layer, **{**settings, "mean": mean})
         label = re.sub(r"\W", "_", name)  # as results call what is unknown of it
         if label in parts:
             remedy = "rename one in the mesh: results know letters and digits"

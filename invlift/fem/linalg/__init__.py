@@ -60,11 +60,11 @@ def analyse(rows, cols, num_unknowns, coordinates):
 
 def factorise(structure, values):
     """As :func:`invlift.fem.linalg.multifrontal.factorise`, or the matrix for iterations."""
-    own = with_values if isinstance(structure, Entries) else multifrontal.factorise
-    return own(structure, values)
+    factorise_entries = with_values if isinstance(structure, Entries) else multifrontal.factorise
+    return factorise_entries(structure, values)
 
 
 def solve(factor, rhs):
     """As :func:`invlift.fem.linalg.multifrontal.solve`, or by iterations."""
-    own = iterate if isinstance(factor, Iterations) else multifrontal.solve
-    return own(factor, rhs)
+    solve_with = iterate if isinstance(factor, Iterations) else multifrontal.solve
+    return solve_with(factor, rhs)

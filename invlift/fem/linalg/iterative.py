@@ -81,9 +81,9 @@ def entries_of(rows: np.ndarray, cols: np.ndarray, num_unknowns: int) -> Entries
     each = np.arange(num_unknowns)
     every = [np.concatenate(pair) for pair in ((rows, cols, each), (cols, rows, each))]
     pattern, entries = sparse.pattern(*every, num_unknowns, num_unknowns)
-    own, mirrored, diagonal = np.split(entries, [len(rows), 2 * len(rows)])
+    lower, mirrored, diagonal = np.split(entries, [len(rows), 2 * len(rows)])
     mirrored = np.where(rows == cols, pattern.rows.shape[0], mirrored)
-    return Entries(pattern, *map(sparse.as_index, (own, mirrored, diagonal)))
+    return Entries(pattern, *map(sparse.as_index, (lower, mirrored, diagonal)))
 
 
 def with_values(structure: Entries, values: jax.Array) -> Iterations:

@@ -177,8 +177,10 @@ class SparseMatrix(Module):
     @property
     def T(self) -> SparseMatrix:
         """Transposed."""
-        own = self.pattern
-        return SparseMatrix(Pattern(own.cols, own.rows, own.by_col, own.by_row), self.values)
+        pattern = self.pattern
+        return SparseMatrix(
+            Pattern(pattern.cols, pattern.rows, pattern.by_col, pattern.by_row), self.values
+        )
 
     def __matmul__(self, columns: jax.Array) -> jax.Array:
         """Times columns, (num_cols, k) to (num_rows, k)."""
@@ -196,10 +198,10 @@ def dense(matrix: jax.Array | SparseMatrix) -> jax.Array:
 def sparse_matrix(matrix) -> SparseMatrix:
     """The same on the device, of a SciPy sparse array."""
     matrix = matrix.tocoo()
-    found, entries = pattern(matrix.row, matrix.col, *matrix.shape)
-    values = np.zeros(found.rows.size)
+    structure, entries = pattern(matrix.row, matrix.col, *matrix.shape)
+    values = np.zeros(structure.rows.size)
     np.add.at(values, entries, matrix.data)
-    return SparseMatrix(found, jax.device_put(values))
+    return SparseMatrix(structure, jax.device_put(values))
 
 
 def pattern(rows, cols, num_rows: int, num_cols: int) -> tuple[Pattern, np.ndarray]:
@@ -223,10 +225,10 @@ def pattern(rows, cols, num_rows: int, num_cols: int) -> tuple[Pattern, np.ndarr
     flat = rows[is_inside] * num_cols + cols[is_inside]
     places, inside = np.unique(flat, return_inverse=True)
     row, col = np.divmod(places, num_cols)
-    found = Pattern(row, col, _by_row(row, col, num_rows), _by_row(col, row, num_cols))
+    structure = Pattern(row, col, _by_row(row, col, num_rows), _by_row(col, row, num_cols))
     entries = np.full(rows.shape, places.size)
     entries[is_inside] = inside
-    return jax.tree.map(as_index, found), entries
+    return jax.tree.map(as_index, structure), entries
 
 
 def lower_half(matrix, number: np.ndarray, size: int):

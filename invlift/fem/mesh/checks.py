@@ -195,8 +195,8 @@ def row_ids(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def find_rows(rows: np.ndarray, table: np.ndarray) -> np.ndarray:
     """The first row of a table, (n, m), that equals each of some rows, (k, m): (k,); -1 if none."""
     ids, first = row_ids(np.concatenate([table, rows]))
-    found = first[ids[len(table) :]]
-    return np.where(found < len(table), found, -1)
+    numbers = first[ids[len(table) :]]
+    return np.where(numbers < len(table), numbers, -1)
 
 
 def check_duplicates(points: np.ndarray, cells: np.ndarray, name: str) -> None:

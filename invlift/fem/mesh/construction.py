@@ -64,8 +64,8 @@ def read_mesh(
     name = os.fspath(path)
     arrays, notes = read_mesh_arrays(Path(path), name)
     if facets is not None:
-        own = read_facet_groups(Path(facets), os.fspath(facets), arrays["points"])
-        arrays["boundaries"] = arrays["boundaries"] | own
+        groups = read_facet_groups(Path(facets), os.fspath(facets), arrays["points"])
+        arrays["boundaries"] = arrays["boundaries"] | groups
     if unit is not None:
         wanted = length_unit or METRE
         factor = factor_between(unit, wanted)
@@ -197,10 +197,10 @@ def with_groups(
         "subdomains": (subdomains, mesh.subdomains, mesh.cells, fields),
     }
     groups = {}
-    for kind, (conditions, own, corners, names) in kinds.items():
-        middles, groups[kind] = mesh.points[corners].mean(axis=1), dict(own)
+    for kind, (conditions, given, corners, names) in kinds.items():
+        middles, groups[kind] = mesh.points[corners].mean(axis=1), dict(given)
         for group, text in (conditions or {}).items():
-            if group in own:
+            if group in given:
                 remedy = "give it another name, or leave it out"
                 raise InputError(where(kind, group), "a new name", f"{group!r} of the file", remedy)
             index = np.flatnonzero(holds(text, middles, names, where(kind, group)))

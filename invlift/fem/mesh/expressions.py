@@ -86,8 +86,8 @@ def evaluate(text: str, points: np.ndarray, where: str) -> np.ndarray:
         Naming what is not allowed in it.
     """
     expected = f"an expression of {_KNOWN}"
-    found = _read(text, points, {}, _number, where, expected)
-    return np.broadcast_to(np.asarray(found, dtype=float), len(points)).copy()
+    values = _read(text, points, {}, _number, where, expected)
+    return np.broadcast_to(np.asarray(values, dtype=float), len(points)).copy()
 
 
 def holds(
@@ -117,8 +117,8 @@ def holds(
     """
     names = ", ".join(("x, y, z", *fields))
     expected = f'a condition on {names}, for example "x < 0.1 and y > 2"'
-    found = _read(text, points, fields, _truth, where, expected)
-    return np.broadcast_to(found, len(points)).copy()
+    values = _read(text, points, fields, _truth, where, expected)
+    return np.broadcast_to(values, len(points)).copy()
 
 
 def _read(text: str, points, fields, value: Callable, where, expected: str):

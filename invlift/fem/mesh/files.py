@@ -114,10 +114,10 @@ def read_facet_groups(path: Path, name: str, points: np.ndarray) -> dict[str, np
         remedy = "save the facets of the boundary and their tags, and nothing else"
         raise InputError(name, "lines or triangles with one array of tags", found, remedy)
     size = max(points.shape[1], file_mesh.points.shape[1])
-    mine, own = (np.pad(each, ((0, 0), (0, size - each.shape[1])))
+    mine, theirs = (np.pad(each, ((0, 0), (0, size - each.shape[1])))
                  for each in (points, np.asarray(file_mesh.points)))  # fmt: skip
     facets = np.concatenate([np.asarray(block.data) for block in file_mesh.cells])
-    distance, node = cKDTree(mine).query(own)
+    distance, node = cKDTree(mine).query(theirs)
     far = np.flatnonzero(distance[np.unique(facets)] > 1e-9 * np.ptp(mine, axis=0).max())
     if far.size:
         place = np.unique(facets)[far[0]]
@@ -142,8 +142,8 @@ def _cells_of_groups(
     sizes = [len(block.data) for block, use in zip(file_mesh.cells, is_cell, strict=True) if use]
     kept = np.ones(sum(sizes), dtype=bool)
     if len(tags):
-        own = [np.asarray(each) for each, use in zip(tags, is_cell, strict=True) if use]
-        is_grouped = np.concatenate(own) != 0
+        of_cells = [np.asarray(each) for each, use in zip(tags, is_cell, strict=True) if use]
+        is_grouped = np.concatenate(of_cells) != 0
         kept = is_grouped if is_grouped.any() else kept
     num = np.count_nonzero(~kept)
     kind = {"triangle": "triangles", "tetra": "tetrahedra"}[cell_type]

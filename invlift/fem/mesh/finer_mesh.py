@@ -75,10 +75,10 @@ def refinable(
     """
     checked_integer("refine_solution", times, 0, MAX_TIMES, "say how often edges are halved")
     barriers = () if mesh.sides else tuple(barriers)  # a mesh that is cut already
-    again = partial(_on_finer_mesh, model, mesh, fields, assemble, barriers)
+    refined = partial(_on_finer_mesh, model, mesh, fields, assemble, barriers)
     if times or barriers:
-        return again(times)
-    return replace(model, on_mesh=model.on_mesh._replace(refined=again))
+        return refined(times)
+    return replace(model, on_mesh=model.on_mesh._replace(refined=refined))
 
 
 def _on_finer_mesh(model, mesh, fields, assemble, barriers, times: int = 1) -> OnFinerMesh:

@@ -64,10 +64,10 @@ def read_foreign(path: Path) -> meshio.Mesh:
             raise ReadingFailed(f"no end after {limit:.0f} s") from None
         if not result.exists():
             raise ReadingFailed("more than the memory it may take")
-        found = pickle.loads(result.read_bytes())
-    if isinstance(found, str):
-        raise ReadingFailed(found)
-    return found
+        mesh = pickle.loads(result.read_bytes())
+    if isinstance(mesh, str):
+        raise ReadingFailed(mesh)
+    return mesh
 
 
 def _search_path() -> list[str]:
@@ -82,14 +82,14 @@ def _main(path: str, result: str) -> None:
 
     _limit_memory(MEMORY + MEMORY_PER_BYTE * Path(path).stat().st_size)
     try:
-        found = meshio.read(path)
+        answer = meshio.read(path)
     except KeyError as reason:  # which is how meshio says that a MED file lacks a part
-        found = NO_GROUPS if _lacks_groups(path) else f"KeyError: {reason}"
+        answer = NO_GROUPS if _lacks_groups(path) else f"KeyError: {reason}"
     # meshio calls sys.exit when no reader accepts the file; its readers raise anything at all.
     except (Exception, SystemExit) as reason:
         is_telling = str(reason) and not isinstance(reason, SystemExit)
-        found = f"{type(reason).__name__}: {reason}" if is_telling else ""
-    Path(result).write_bytes(pickle.dumps(found))
+        answer = f"{type(reason).__name__}: {reason}" if is_telling else ""
+    Path(result).write_bytes(pickle.dumps(answer))
 
 
 def _lacks_groups(path: str) -> bool:

@@ -53,8 +53,8 @@ class SimplexSearch:
                 some = np.flatnonzero((block == number) & (counts > 0))
                 if len(some) == 0:
                     continue
-                found = tree.query_ball_point(points[some], reach[some])
-                yield np.repeat(some, counts[some]), members[np.concatenate(found).astype(int)]
+                neighbours = tree.query_ball_point(points[some], reach[some])
+                yield np.repeat(some, counts[some]), members[np.concatenate(neighbours).astype(int)]
 
 
 def barycentric(corners: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -211,12 +211,12 @@ def find_closest_facet(
     # A facet's corner is on the facet, so the nearest corner bounds the distance from above.
     bound, _ = cKDTree(corners.reshape(-1, corners.shape[2])).query(points)
     for owner, candidate in SimplexSearch(corners).candidates(points, bound):
-        found = closest_fn(corners[candidate], points[owner])
-        length = distance_to(corners[candidate], found, points[owner])
+        closest = closest_fn(corners[candidate], points[owner])
+        length = distance_to(corners[candidate], closest, points[owner])
         order = np.lexsort((candidate, length, owner))
         order = order[np.unique(owner[order], return_index=True)[1]]
         new = owner[order]
         is_closer = length[order] < distance[new]
         order, new = order[is_closer], new[is_closer]
-        facet[new], weights[new], distance[new] = candidate[order], found[order], length[order]
+        facet[new], weights[new], distance[new] = candidate[order], closest[order], length[order]
     return facet, weights, distance

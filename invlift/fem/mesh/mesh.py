@@ -272,11 +272,11 @@ class Mesh:
 
     def is_on_sides(self, points: np.ndarray) -> np.ndarray:
         """Whether each of some points, (k, dim), is where a solution has two values, (k,)."""
-        found = np.zeros(len(points), dtype=bool)
+        is_on = np.zeros(len(points), dtype=bool)
         for facets, _ in self.sides.values():
             distances = find_closest_facet(self.points[facets], points)[2]
-            found |= distances <= RELATIVE_TOLERANCE * self.diameter
-        return found
+            is_on |= distances <= RELATIVE_TOLERANCE * self.diameter
+        return is_on
 
     @cached_property
     def cell_search(self) -> SimplexSearch:

@@ -94,10 +94,10 @@ def refined(mesh: Mesh, times: int = 1) -> Refinement:
     """
     corners = np.arange(mesh.cells.size).reshape(mesh.cells.shape)
     nodes, cells = csr_array(eye_array(mesh.num_nodes)), np.arange(mesh.num_cells)
-    found = Refinement(mesh, mesh, nodes, cells, corners)
+    refinement = Refinement(mesh, mesh, nodes, cells, corners)
     for _ in range(times):
-        found = _once(found.mesh).after(found)
-    return found
+        refinement = _once(refinement.mesh).after(refinement)
+    return refinement
 
 
 def _once(mesh: Mesh) -> Refinement:

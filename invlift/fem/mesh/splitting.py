@@ -46,12 +46,12 @@ def split(mesh: Mesh, groups: Sequence[str], key: str) -> Refinement:
     is_cut = np.zeros(len(first), dtype=bool)
     numbers = {}
     for group in groups:
-        numbers[group] = own = mesh_checks.find_rows(mesh.facets(group, (key, group)), distinct)
-        if not is_inner[own].all():
-            found = f"{np.count_nonzero(~is_inner[own])} of {len(own)} on its outer boundary"
+        numbers[group] = chosen = mesh_checks.find_rows(mesh.facets(group, (key, group)), distinct)
+        if not is_inner[chosen].all():
+            found = f"{np.count_nonzero(~is_inner[chosen])} of {len(chosen)} on its outer boundary"
             remedy = "name a group inside, or leave that part out: nothing flows there"
             raise InputError((key, group), "facets inside the body", found, remedy)
-        is_cut[own] = True
+        is_cut[chosen] = True
     cells, of_copies = _with_copies(mesh, ids, rows, is_cut)
     last = np.zeros(len(first), dtype=int)
     last[ids] = np.arange(len(ids))
@@ -63,8 +63,8 @@ def split(mesh: Mesh, groups: Sequence[str], key: str) -> Refinement:
         return np.take_along_axis(new, place, axis=1)
 
     sides = {}
-    for group, own in numbers.items():
-        sides[group] = np.stack([on_side(distinct[own], at[own]) for at in (first, last)])
+    for group, chosen in numbers.items():
+        sides[group] = np.stack([on_side(distinct[chosen], at[chosen]) for at in (first, last)])
         if np.array_equal(*sides[group]):
             remedy = "mesh it with two edges at least, or let it end at the boundary"
             raise InputError((key, group), "a group with a node between its facets", "none", remedy)
@@ -113,5 +113,5 @@ def _with_copies(mesh: Mesh, ids, rows, is_cut) -> tuple[np.ndarray, np.ndarray]
     copied = np.delete(leaders, keeps)
     number = np.full(parts.max() + 1, -1)
     number[parts[copied]] = mesh.num_nodes + np.arange(len(copied))
-    own = number[parts]
-    return np.where(own < 0, corners, own).reshape(mesh.cells.shape), corners[copied]
+    copies = number[parts]
+    return np.where(copies < 0, corners, copies).reshape(mesh.cells.shape), corners[copied]

@@ -131,8 +131,8 @@ def scattered(parts: Sequence[tuple[np.ndarray, Weights]], size: int) -> Weights
     places = np.zeros((size, width), dtype=np.result_type(*(part.places for _, part in parts)))
     weights = np.zeros((size, width))
     for rows, part in parts:
-        own = np.ix_(rows, np.arange(part.places.shape[1]))
-        places[own], weights[own] = part
+        block = np.ix_(rows, np.arange(part.places.shape[1]))
+        places[block], weights[block] = part
     return Weights(places, weights)
 
 

@@ -133,10 +133,10 @@ def locate(
     is_kept, parts = np.zeros(size, dtype=bool), {}
     for kind in dict.fromkeys(kinds.tolist()):
         rows = np.flatnonzero(kinds == kind)
-        found = KINDS[kind].locate(mesh, sensors.take(rows), outside)
-        points[rows], distances[rows], is_kept[rows] = found[1:]
-        for name, own in found.parts.items():
-            parts.setdefault(name, []).append((rows, own))
+        located = KINDS[kind].locate(mesh, sensors.take(rows), outside)
+        points[rows], distances[rows], is_kept[rows] = located[1:]
+        for name, part in located.parts.items():
+            parts.setdefault(name, []).append((rows, part))
     if offsets:
         parts[UNKNOWNS] = [_offsets(sensors, offsets)]
     if not is_kept.any():
@@ -146,13 +146,15 @@ def locate(
             f"all {len(distances)} outside, the closest by {distances.min():.6g}",
             f"check the units: the mesh spans {extent(mesh)}",
         )
-    unknowns = {offset_name(group): as_distribution(own) for group, own in (offsets or {}).items()}
-    whole = {name: scattered(own, size) for name, own in parts.items()}
-    told = ""
+    unknowns = {
+        offset_name(group): as_distribution(part) for group, part in (offsets or {}).items()
+    }
+    whole = {name: scattered(part, size) for name, part in parts.items()}
+    note = ""
     if num := np.count_nonzero(distances):
         fate = "moved onto the mesh" if is_kept.all() else "left out"
-        told = f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
-    shown = replace(table, points=points, outside=told)
+        note = f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
+    shown = replace(table, points=points, outside=note)
     every = Observation(whole, shown, np.arange(size), distances, unknowns, mesh)
     return every.take(np.flatnonzero(is_kept))
 

@@ -10,10 +10,10 @@ from invlift.fem.readings.sensors import Sensors
 
 
 def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
-    found = find_places(mesh, sensors, sensors.points, outside)
-    corners = found.cells[:, None] * (mesh.dim + 1) + np.arange(mesh.dim + 1)
-    parts = {FIELD: Weights(corners, found.shapes)}
-    return Located(parts, sensors.points, found.distances, found.is_kept)
+    places = find_places(mesh, sensors, sensors.points, outside)
+    corners = places.cells[:, None] * (mesh.dim + 1) + np.arange(mesh.dim + 1)
+    parts = {FIELD: Weights(corners, places.shapes)}
+    return Located(parts, sensors.points, places.distances, places.is_kept)
 
 
 LOG_CONDUCTIVITY = Kind(_locate)

@@ -18,18 +18,18 @@ from invlift.fem.readings.base import (
 from invlift.fem.readings.sensors import Sensors
 
 
-def _weights(mesh: Mesh, sensors: Sensors, points: np.ndarray, found: Places) -> Weights:
+def _weights(mesh: Mesh, sensors: Sensors, points: np.ndarray, places: Places) -> Weights:
     if mesh.sides and (is_on := mesh.is_on_sides(points)).any():
         where = at_row(sensors, int(np.flatnonzero(is_on)[0]), "x")
         remedy = "move the place to one of its sides"
         raise InputError(where, "a place beside the barrier", "one on it", remedy)
-    return Weights(mesh.cells[found.cells], found.shapes)
+    return Weights(mesh.cells[places.cells], places.shapes)
 
 
 def _locate_points(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
-    found = find_places(mesh, sensors, sensors.points, outside)
-    parts = {SOLUTION: _weights(mesh, sensors, sensors.points, found)}
-    return Located(parts, sensors.points, found.distances, found.is_kept)
+    places = find_places(mesh, sensors, sensors.points, outside)
+    parts = {SOLUTION: _weights(mesh, sensors, sensors.points, places)}
+    return Located(parts, sensors.points, places.distances, places.is_kept)
 
 
 def _locate_differences(mesh: Mesh, sensors: Sensors, outside: str) -> Located:

@@ -43,18 +43,18 @@ class BlockTridiagonalFactor(GramFactor):
 
         def down(last, each):
             pivot, below, part = each
-            found = pivot.solve(part - below @ last)
-            return found, found
+            half = pivot.solve(part - below @ last)
+            return half, half
 
         def up(following, each):
             pivot, above, part = each
-            found = part - pivot.solve(above @ following)
-            return found, found
+            block = part - pivot.solve(above @ following)
+            return block, block
 
         none = jnp.zeros_like(parts[0])
         _, halves = jax.lax.scan(down, none, (self.pivots, self.below, parts))
-        _, found = jax.lax.scan(up, none, (self.pivots, self.above, halves), reverse=True)
-        return found.reshape(rhs.shape)
+        _, solution = jax.lax.scan(up, none, (self.pivots, self.above, halves), reverse=True)
+        return solution.reshape(rhs.shape)
 
     def log_determinant(self) -> jax.Array:
         """log |det A|, ()."""
@@ -98,8 +98,8 @@ class BlockBidiagonalJacobian(ConstraintJacobian):
     def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
         """J^T lambda, (B c,)."""
         parts = multiplier.reshape(self.here.shape[0], -1)
-        own = jnp.einsum("trc,tr->tc", self.here, parts)
-        return (own + _after(jnp.einsum("trc,tr->tc", self.before, parts))).ravel()
+        by_group = jnp.einsum("trc,tr->tc", self.here, parts)
+        return (by_group + _after(jnp.einsum("trc,tr->tc", self.before, parts))).ravel()
 
     def inner(self, other: BlockBidiagonalJacobian | None = None) -> BlockTridiagonalFactor:
         """J K^T: O(B r^2 (r + c))."""

@@ -45,8 +45,8 @@ class LowRankFactor(GramFactor):
         # the core (1e6 and more in a model in time with narrow peaks) and x loses its digits along
         # them: these are put back.
         along = self.capacitance.solve(self.right.T @ alone)
-        found = alone - self.scaled @ along
-        return found + self.scaled @ self.capacitance.solve(along - self.right.T @ found)
+        solution = alone - self.scaled @ along
+        return solution + self.scaled @ self.capacitance.solve(along - self.right.T @ solution)
 
     def log_determinant(self) -> jax.Array:
         """log |det A|, ()."""
@@ -88,9 +88,9 @@ class BorderedJacobian(ConstraintJacobian):
 
     def apply(self, vector: jax.Array) -> jax.Array:
         """J v, (d,)."""
-        *parts, own = self.split(vector)
+        *parts, inner = self.split(vector)
         moved = sum(part @ each for part, each in zip(parts, self.transposed, strict=True))
-        return moved + self.core.apply(own)
+        return moved + self.core.apply(inner)
 
     def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
         """J^T lambda, (n,)."""
@@ -162,10 +162,10 @@ def differentiate(
     if structure is None:
         return Dense(at.size).differentiate(fn, at)
     num_constraints = jax.eval_shape(fn, at).shape[0]
-    shared, own = jnp.split(at, [at.size - structure.num_variables(num_constraints)])
-    value, core = structure.differentiate(lambda own: fn(jnp.concatenate([shared, own])), own)
+    shared, inner = jnp.split(at, [at.size - structure.num_variables(num_constraints)])
+    value, core = structure.differentiate(lambda inner: fn(jnp.concatenate([shared, inner])), inner)
     if shared.size == 0:
         return value, core
     units = jnp.eye(shared.size)
-    _, columns = sweeps(lambda shared: fn(jnp.concatenate([shared, own])), shared, units)
+    _, columns = sweeps(lambda shared: fn(jnp.concatenate([shared, inner])), shared, units)
     return value, BorderedJacobian((columns.T,), core)

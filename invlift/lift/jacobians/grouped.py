@@ -46,10 +46,10 @@ class GroupedFactor(GramFactor):
         columns = rhs.reshape(rhs.shape[0], -1)
         alone = columns / self.core[:, None]
         along = self._within(self._sums(alone))
-        found = alone - self._spread(along)
+        solution = alone - self._spread(along)
         # As in :class:`~invlift.lift.jacobians.bordered.LowRankFactor`.
-        found += self._spread(self._within(along - self._sums(found)))
-        return found.reshape(rhs.shape)
+        solution += self._spread(self._within(along - self._sums(solution)))
+        return solution.reshape(rhs.shape)
 
     def log_determinant(self) -> jax.Array:
         """log |det A|, ()."""
@@ -94,9 +94,9 @@ class GroupedJacobian(ConstraintJacobian):
     def apply(self, vector: jax.Array) -> jax.Array:
         """J v, (d,), for v of (B c + d,)."""
         width = self.columns.shape[1]
-        shared, own = jnp.split(vector, [self.num_groups * width])
+        shared, noise = jnp.split(vector, [self.num_groups * width])
         shared = shared.reshape(self.num_groups, width)[self.groups]
-        return jnp.sum(self.columns * shared, axis=1) + self.diagonal * own
+        return jnp.sum(self.columns * shared, axis=1) + self.diagonal * noise
 
     def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
         """J^T lambda, (B c + d,)."""
@@ -154,10 +154,10 @@ class Grouped(JacobianStructure, settings=True):
         num_shared = self.num_groups * self.width
         units = jnp.tile(jnp.eye(self.width), (1, self.num_groups))
         units = jnp.pad(units, ((0, 0), (0, at.size - num_shared)))
-        own = jnp.pad(jnp.ones(at.size - num_shared), (num_shared, 0))
+        is_noise = jnp.pad(jnp.ones(at.size - num_shared), (num_shared, 0))
         columns = jax.vmap(along, out_axes=-1)(units)
         groups = jnp.asarray(np.asarray(self.groups))
-        return value, GroupedJacobian(columns, along(own), groups, self.num_groups)
+        return value, GroupedJacobian(columns, along(is_noise), groups, self.num_groups)
 
 
 class Grouping(NamedTuple):

@@ -85,14 +85,14 @@ class InnovationsFactor(GramFactor):
 
         def up(costate, each):
             carry, read, gain, part = each
-            found = part - gain.T @ costate
-            return carry.T @ (read.T @ found + costate), found
+            block = part - gain.T @ costate
+            return carry.T @ (read.T @ block + costate), block
 
         left = self.carry, self.read, self.gain, columns
         _, innovations = jax.lax.scan(down, none, left)
         right = self.carry_right, self.read_right, self.gain_right, self.inverse @ innovations
-        _, found = jax.lax.scan(up, none, right, reverse=True)
-        return self.grid.gather(found).reshape(rhs.shape)
+        _, solution = jax.lax.scan(up, none, right, reverse=True)
+        return self.grid.gather(solution).reshape(rhs.shape)
 
     def log_determinant(self) -> jax.Array:
         """log |det A|, ()."""
@@ -136,10 +136,10 @@ class MarkovJacobian(ConstraintJacobian):
 
         none = jnp.zeros(self.carry.shape[1])
         _, states = jax.lax.scan(follow, none, (self.carry, pushes))
-        found = self.grid.gather(jnp.einsum("trn,tn->tr", self.read, states))
+        readings = self.grid.gather(jnp.einsum("trn,tn->tr", self.read, states))
         if self.noise is None:
-            return found
-        return found.at[: self.noise.size].add(self.noise * vector[num_steps * width :])
+            return readings
+        return readings.at[: self.noise.size].add(self.noise * vector[num_steps * width :])
 
     def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
         """J^T lambda, (L w,) or (L w + e,)."""
@@ -162,28 +162,28 @@ class MarkovJacobian(ConstraintJacobian):
         """J K^T: O(L n^2 w + T (n + r)^3)."""
         right = self if other is None else other
         spreads = self._after_idle(jnp.einsum("tnw,tmw->tnm", self.push, right.push))
-        own = jnp.zeros(self.grid.places.shape)
+        noise = jnp.zeros(self.grid.places.shape)
         if self.noise is not None:
-            own = own.at[: self.noise.size].set(self.noise * right.noise)
-        own = self.grid.spread(own, empty=1.0)
+            noise = noise.at[: self.noise.size].set(self.noise * right.noise)
+        noise = self.grid.spread(noise, empty=1.0)
         one, identity = (jnp.eye(size) for size in self.read.shape[1:])
 
         def update(covariance, each):
-            carry, carry_right, read, read_right, spread, own = each
+            carry, carry_right, read, read_right, spread, noise = each
             covariance = carry @ covariance @ carry_right.T + spread
-            of_readings = read @ covariance @ read_right.T + jnp.diag(own)
+            of_readings = read @ covariance @ read_right.T + jnp.diag(noise)
             factor = factorise(of_readings, is_symmetric=other is None)
             inverse = factor.solve(one)
             gain = covariance @ read_right.T @ inverse
             gain_right = (inverse @ read @ covariance).T
             # Joseph's form, in which rounding does not add up.
             left, right = identity - gain @ read, identity - gain_right @ read_right
-            covariance = left @ covariance @ right.T + (gain * own) @ gain_right.T
+            covariance = left @ covariance @ right.T + (gain * noise) @ gain_right.T
             return covariance, (gain, gain_right, inverse, factor.log_determinant())
 
         pairs = self.carry, right.carry, self.read, right.read
-        _, found = jax.lax.scan(update, 0.0 * identity, (*pairs, spreads, own))
-        return InnovationsFactor(*pairs, *found, self.grid)
+        _, factors = jax.lax.scan(update, 0.0 * identity, (*pairs, spreads, noise))
+        return InnovationsFactor(*pairs, *factors, self.grid)
 
     @property
     def _num_idle(self) -> int:

@@ -38,21 +38,21 @@ class DiffusionPosterior(Lifted):
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,), in units of the readings."""
-        found = self._meaning(position)
-        _, states = self._states(found)
-        read = jax.vmap(lambda state: self._read(state, found.values))(states)
-        return self._grid.gather(read) - self._meant(found.zeta, found.eta)
+        variables = self._variables_of(position)
+        _, states = self._states(variables)
+        read = jax.vmap(lambda state: self._read(state, variables.values))(states)
+        return self._grid.gather(read) - self._noise_free(variables.zeta, variables.eta)
 
     def linearise(self, position: jax.Array) -> tuple[jax.Array, BorderedJacobian]:
         """c(q), (d,), and its Jacobian: derivatives of all steps at once, then products of them."""
-        found, model = self._meaning(position), self._model
-        before, states = self._states(found)
+        variables, model = self._variables_of(position), self._model
+        before, states = self._states(variables)
         by_move, by_state, by_values = jax.vmap(
             jax.jacrev(model.step, (2, 3, 4)), in_axes=(0, 0, 0, 0, None)
-        )(model.at, model.lengths, found.moves, before, found.values)
+        )(model.at, model.lengths, variables.moves, before, variables.values)
         carry, push, drag = self._over_intervals(by_move, by_state, by_values)
         carry = self._cut(carry)
-        follow = jax.jacrev(model.first)(found.values)
+        follow = jax.jacrev(model.first)(variables.values)
         if model.is_read_at_start:
             carry = jnp.concatenate([jnp.eye(follow.shape[0])[None], carry])
             drag = jnp.concatenate([follow[None], drag])
@@ -66,34 +66,34 @@ class DiffusionPosterior(Lifted):
         _, follow = jax.lax.scan(along, follow, (carry, drag))
 
         def read_twice(state, values):
-            found = self._read(state, values)
-            return found, found
+            reading = self._read(state, values)
+            return reading, reading
 
         by_read, read = jax.vmap(jax.jacrev(read_twice, (0, 1), has_aux=True), in_axes=(0, None))(
-            states, found.values
+            states, variables.values
         )
         grid = self._grid
         by_values = grid.gather(by_read[0] @ follow + by_read[1])
         of_state = grid.spread(grid.gather(by_read[0]))
-        by_white = by_values @ jax.jacfwd(self._values)(found.white)
-        by_eta, by_zeta = self._by_noise(found.zeta, found.eta)
+        by_white = by_values @ jax.jacfwd(self._values)(variables.white)
+        by_eta, by_zeta = self._by_noise(variables.zeta, variables.eta)
         core = MarkovJacobian(carry, push, of_state, by_eta, grid)
-        value = grid.gather(read) - self._meant(found.zeta, found.eta)
+        value = grid.gather(read) - self._noise_free(variables.zeta, variables.eta)
         return value, BorderedJacobian((by_zeta.T, by_white.T), core)
 
     def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
-        problem, found = self.problem, self._meaning(position)
+        problem, variables = self.problem, self._variables_of(position)
         white = problem.split(position[: problem.num_unknowns])[1]
-        reference = problem.log_reference(self._held(found.zeta), white, found.eta)
+        reference = problem.log_reference(self._held(variables.zeta), white, variables.eta)
         return reference - 0.5 * gram.log_determinant()
 
     def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
         """As of the readings that v lead to: c is their difference from others and about zero, so
         that its size says nothing of its rounding errors.
         """
-        found = super().slopes(position, direction)
-        return found._replace(value=self.problem.observed + found.value)
+        slopes = super().slopes(position, direction)
+        return slopes._replace(value=self.problem.observed + slopes.value)
 
     def rough_position(self, drawn: jax.Array) -> jax.Array:
         """A standard normal draw, (Q,), with each interval moved to its readings in turn, (Q,).
@@ -108,44 +108,44 @@ class DiffusionPosterior(Lifted):
         2022, appendix L, who lead straight from reading to reading).
         """
         problem, model = self.problem, self._model
-        found = self._meaning(drawn)
-        meant = model.grid.spread(self._meant(found.zeta, found.eta))
+        at_draw = self._variables_of(drawn)
+        noise_free = model.grid.spread(self._noise_free(at_draw.zeta, at_draw.eta))
         is_read = model.grid.spread(jnp.ones(problem.num_observations))
-        by_eta, _ = self._by_noise(found.zeta, found.eta)
+        by_eta, _ = self._by_noise(at_draw.zeta, at_draw.eta)
         slope = jnp.zeros(problem.num_observations) if by_eta is None else by_eta
-        back = -found.eta if self.num_eta else 0.0 * slope
+        back = -at_draw.eta if self.num_eta else 0.0 * slope
         slope, back = model.grid.spread(slope), model.grid.spread(back)
-        own = 1.0 - is_read + slope**2
+        weight = 1.0 - is_read + slope**2
         start = 1 if model.is_read_at_start else 0
-        first = model.first(found.values)
+        first = model.first(at_draw.values)
 
         def hold(state, each):
             at, length, _ = each
 
             def step(move):
-                return model.step(at, length, move, state, found.values)
+                return model.step(at, length, move, state, at_draw.values)
 
             none = jnp.zeros(model.move_shape[1])
             move = jnp.linalg.pinv(jax.jacfwd(step)(none)) @ (state - step(none))
             return step(move), move
 
         def walk(is_held, state, each):
-            *steps, moves, meant, is_read, slope, back, own = each
+            *steps, moves, noise_free, is_read, slope, back, weight = each
             _, still = jax.lax.scan(hold, state, (*steps, moves))
             moves, eta = jnp.where(is_held, still, moves), jnp.where(is_held, back, 0.0)
 
             def end(moves):
                 def follow(state, each):
-                    return model.step(*each, state, found.values), None
+                    return model.step(*each, state, at_draw.values), None
 
                 return jax.lax.scan(follow, state, (*steps, moves))[0]
 
             def miss(moves, eta):
-                return is_read * (model.read(end(moves), found.values) - meant) + slope * eta
+                return is_read * (model.read(end(moves), at_draw.values) - noise_free) + slope * eta
 
             def attempt(search, _):
                 moves, eta, value, by_moves, share = search
-                gram = jnp.einsum("rsq,tsq->rt", by_moves, by_moves) + jnp.diag(own)
+                gram = jnp.einsum("rsq,tsq->rt", by_moves, by_moves) + jnp.diag(weight)
                 multiplier = share * jnp.linalg.solve(gram, value)
                 there = (
                     moves - jnp.einsum("rsq,r->sq", by_moves, multiplier),
@@ -162,9 +162,9 @@ class DiffusionPosterior(Lifted):
 
         in_intervals = [
             each.reshape(-1, model.num_steps, *each.shape[1:])
-            for each in (model.at, model.lengths, found.moves)
+            for each in (model.at, model.lengths, at_draw.moves)
         ]
-        of_readings = [each[start:] for each in (meant, is_read, slope, back, own)]
+        of_readings = [each[start:] for each in (noise_free, is_read, slope, back, weight)]
 
         def led(is_held):
             """Moves, (L S q,), and eta, and how far they are from the draw."""
@@ -172,12 +172,12 @@ class DiffusionPosterior(Lifted):
             _, (moves, shifts) = jax.lax.scan(lambda *state: walk(is_held, *state), first, each)
             far = jnp.sum((moves - in_intervals[-1]) ** 2) + jnp.sum(shifts**2)
             shifts = jnp.concatenate([jnp.zeros((start, shifts.shape[1])), shifts])
-            eta = found.eta + model.grid.gather(shifts) if self.num_eta else found.eta
+            eta = at_draw.eta + model.grid.gather(shifts) if self.num_eta else at_draw.eta
             return moves.ravel(), eta, jnp.where(jnp.isfinite(far), far, jnp.inf)
 
         *pairs, far = jax.lax.map(led, jnp.array([False, True]))
         moves, eta = (pair[jnp.argmin(far)] for pair in pairs)
-        return jnp.concatenate([found.zeta, found.white, moves, eta])
+        return jnp.concatenate([at_draw.zeta, at_draw.white, moves, eta])
 
     @property
     def _model(self):
@@ -192,28 +192,28 @@ class DiffusionPosterior(Lifted):
         """What is read of a state, (r,)."""
         return self._model.read(state, values)
 
-    def _states(self, found):
+    def _states(self, variables):
         """States before each step, (L S, n), and at the times of readings, (T, n)."""
-        states = self._model.states(found.values, found.moves)
+        states = self._model.states(variables.values, variables.moves)
         return states[:-1], self._model.when_read(states)
 
     def _cut(self, carry):
         """Derivatives of the end of each interval by the state before it, (L, n, n)."""
         return carry
 
-    def _meaning(self, position) -> _Meaning:
+    def _variables_of(self, position) -> _Variables:
         problem = self.problem
         theta, eta = jnp.split(position, [problem.num_unknowns])
         zeta, white = problem.split(theta)
         white, moves = jnp.split(white, [white.size - problem.prior.num_moves])
         moves = moves.reshape(self._model.move_shape)
-        return _Meaning(zeta, white, moves, eta, self._values(white))
+        return _Variables(zeta, white, moves, eta, self._values(white))
 
     def _values(self, white):
         """Values of all unknowns, (N,), of w, (m,)."""
         return self.problem.prior.of_unknowns(white)
 
-    def _meant(self, zeta, eta):
+    def _noise_free(self, zeta, eta):
         """Noise-free readings g, (d,), that the data would mean."""
         problem, zeta = self.problem, self._held(zeta)
         return (
@@ -229,8 +229,8 @@ class DiffusionPosterior(Lifted):
         if not eta.size:
             return None, jnp.zeros((self._grid.places.size, zeta.size))
         along = jnp.ones_like(eta)
-        by_eta = jax.jvp(lambda eta: -self._meant(zeta, eta), (eta,), (along,))[1]
-        return by_eta, jax.jacfwd(lambda zeta: -self._meant(zeta, eta))(zeta)
+        by_eta = jax.jvp(lambda eta: -self._noise_free(zeta, eta), (eta,), (along,))[1]
+        return by_eta, jax.jacfwd(lambda zeta: -self._noise_free(zeta, eta))(zeta)
 
     def _over_intervals(self, by_move, by_state, by_values):
         """Derivatives of the end of each interval by the state before it, v and the unknowns.
@@ -261,7 +261,7 @@ class DiffusionPosterior(Lifted):
         return carry, push.reshape(*push.shape[:2], math.prod(push.shape[2:])), drag
 
 
-class _Meaning(NamedTuple):
+class _Variables(NamedTuple):
     """What a position stands for.
 
     Attributes

@@ -95,8 +95,8 @@ class Lifted(ManifoldTarget):
         one, (); ``gram`` is the factor of J J^T at the position.
         """
         zeta, white, eta = self.split(position)
-        found = self.problem.log_reference(zeta, white, eta) - 0.5 * gram.log_determinant()
-        return found + self.problem.log_factor(jnp.concatenate([zeta, white]))
+        log_density = self.problem.log_reference(zeta, white, eta) - 0.5 * gram.log_determinant()
+        return log_density + self.problem.log_factor(jnp.concatenate([zeta, white]))
 
     def unknowns(self, point: ManifoldPoint) -> jax.Array:
         """All unknowns theta of the whole problem, (h + m,), at a point."""

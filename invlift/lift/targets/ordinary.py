@@ -78,5 +78,5 @@ class OrdinaryPosterior(Module):
         coefficients = self.problem.prior.transform(white)
         predicted, expansion = self.problem.model.expand(coefficients)
         predicted = self.problem.readings_of_whole(predicted)
-        found = self.problem.whole.describe(self.unknowns(theta), coefficients, predicted)
-        return found, expansion.byproducts
+        described = self.problem.whole.describe(self.unknowns(theta), coefficients, predicted)
+        return described, expansion.byproducts

@@ -72,7 +72,7 @@ class StateSpacePosterior(Lifted):
         left = problem.noise.invert(problem.predict(theta), zeta, problem.observed)
 
         def closer(eta, _):
-            states = self._meaning(self.from_lifted(jnp.concatenate([theta, eta]))).states
+            states = self._variables_of(self.from_lifted(jnp.concatenate([theta, eta]))).states
             has_state = jnp.isfinite(states).all(axis=1, keepdims=True)
             has_state = self._model.grid.gather(jnp.broadcast_to(has_state, states.shape))
             return jnp.where(has_state, eta, 0.5 * (eta + left)), None
@@ -82,18 +82,18 @@ class StateSpacePosterior(Lifted):
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (T n,), in units of the states."""
-        model, found = self._model, self._meaning(position)
-        before = jnp.concatenate([model.first(found.values)[None], found.states[:-1]])
+        model, variables = self._model, self._variables_of(position)
+        before = jnp.concatenate([model.first(variables.values)[None], variables.states[:-1]])
         step = jax.vmap(model.step, in_axes=(0, 0, 0, 0, None))
-        moved = step(model.at, model.lengths, found.moves, before, found.values)
-        return (moved - found.states).ravel()
+        moved = step(model.at, model.lengths, variables.moves, before, variables.values)
+        return (moved - variables.states).ravel()
 
     def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
-        problem, found = self.problem, self._meaning(position)
-        reference = problem.log_reference(found.zeta, found.white, found.eta)
-        recover = jax.jacfwd(lambda reading: self._model.recovered(reading, found.values))
-        slopes = jax.vmap(recover)(found.noise_free)
+        problem, variables = self.problem, self._variables_of(position)
+        reference = problem.log_reference(variables.zeta, variables.white, variables.eta)
+        recover = jax.jacfwd(lambda reading: self._model.recovered(reading, variables.values))
+        slopes = jax.vmap(recover)(variables.noise_free)
         # |det R'| of R' R'^T, which is factorised without pivots.
         squares = jnp.einsum("tij,tkj->tik", slopes, slopes)
         stretch = for_each(
@@ -109,12 +109,15 @@ class StateSpacePosterior(Lifted):
         As of the problem, but with the states that the noise leaves: those that follow from the
         moves have the rounding errors of all steps before.
         """
-        problem, found = self.problem, self._meaning(point.position)
-        kept = unpack(found.values, self._model.shapes)
-        kept |= self._model.paths(found.states, found.values)
-        kept |= {"predicted": self._model.grid.gather(found.noise_free), "noise_score": found.eta}
-        kept |= problem.noise.parameters(found.zeta)
-        return kept | problem.prior.parameters(found.white), {}
+        problem, variables = self.problem, self._variables_of(point.position)
+        kept = unpack(variables.values, self._model.shapes)
+        kept |= self._model.paths(variables.states, variables.values)
+        kept |= {
+            "predicted": self._model.grid.gather(variables.noise_free),
+            "noise_score": variables.eta,
+        }
+        kept |= problem.noise.parameters(variables.zeta)
+        return kept | problem.prior.parameters(variables.white), {}
 
     @property
     def _model(self):
@@ -126,7 +129,7 @@ class StateSpacePosterior(Lifted):
         size = self.problem.num_observations // self._model.num_times
         return self._model.num_times, self._model.num_noise + size
 
-    def _meaning(self, position) -> _Meaning:
+    def _variables_of(self, position) -> _Variables:
         problem, model = self.problem, self._model
         theta, eta = jnp.split(self.to_lifted(position), [problem.num_unknowns])
         zeta, white = problem.split(theta)
@@ -134,10 +137,10 @@ class StateSpacePosterior(Lifted):
         values, moves = model.split(problem.prior.transform(white))
         noise_free = model.grid.spread(problem.noise.predicted(problem.observed, zeta, eta))
         states = jax.vmap(lambda reading: model.recovered(reading, values))(noise_free)
-        return _Meaning(zeta, white, eta, values, moves, noise_free, states)
+        return _Variables(zeta, white, eta, values, moves, noise_free, states)
 
 
-class _Meaning(NamedTuple):
+class _Variables(NamedTuple):
     """What a position stands for.
 
     Attributes

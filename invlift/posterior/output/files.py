@@ -227,10 +227,10 @@ def write_results(
     if mesh is not None and field is not None:
         steps = []
         for _, _, values in some_draws(posterior):
-            own = {field.name: values}
-            own |= {"conductivity": np.exp(values)} if field.name == FIELD else {}
-            own = fields_with_units(own, posterior)
-            steps.append(Step(own) if field.place == "node" else Step({}, own))
+            columns = {field.name: values}
+            columns |= {"conductivity": np.exp(values)} if field.name == FIELD else {}
+            columns = fields_with_units(columns, posterior)
+            steps.append(Step(columns) if field.place == "node" else Step({}, columns))
         write_series(new("draws.pvd"), mesh.points, mesh.cells, steps)
         for name, at in solutions_in_time(posterior).items():
             steps = [Step(fields_with_units(on_nodes, posterior)) for on_nodes in at.values()]
@@ -242,19 +242,19 @@ def solutions_in_time(
     posterior: PosteriorStatistics,
 ) -> dict[str, dict[float, dict[str, np.ndarray]]]:
     """Statistics at the nodes of solutions that are kept at times, by name of each, and by time."""
-    found: dict[str, dict[float, dict[str, np.ndarray]]] = {}
+    solutions: dict[str, dict[float, dict[str, np.ndarray]]] = {}
     fields = posterior.fields_by_place["node"]
-    for own in posterior.described:
-        name, mark, time = own.rpartition(AT_TIME)
+    for described in posterior.described:
+        name, mark, time = described.rpartition(AT_TIME)
         if not mark or not name.startswith(SOLUTION):
             continue
         statistics = {
-            f"{name}_{end}": fields[f"{own}_{end}"]
+            f"{name}_{end}": fields[f"{described}_{end}"]
             for end in ("mean", "sd", "q05", "q50", "q95")
-            if f"{own}_{end}" in fields
+            if f"{described}_{end}" in fields
         }
-        found.setdefault(name, {})[float(time)] = statistics
-    return {name: dict(sorted(at.items())) for name, at in found.items()}
+        solutions.setdefault(name, {})[float(time)] = statistics
+    return {name: dict(sorted(at.items())) for name, at in solutions.items()}
 
 
 def some_draws(posterior: PosteriorStatistics) -> list[tuple[int, int, np.ndarray]]:

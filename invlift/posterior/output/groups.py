@@ -56,29 +56,29 @@ def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Qua
 
 def _constants(posterior: PosteriorStatistics) -> dict[str, tuple[Sequence[str], np.ndarray]]:
     """What does not change from draw to draw: axes and values by name."""
-    mesh, sensors, found = posterior.mesh, posterior.sensors, {}
+    mesh, sensors, constants = posterior.mesh, posterior.sensors, {}
     if mesh is not None:
-        found["points"] = (("node", "axis"), np.asarray(mesh.points))
-        found["cells"] = (("cell", "corner"), np.asarray(mesh.cells))
+        constants["points"] = (("node", "axis"), np.asarray(mesh.points))
+        constants["cells"] = (("cell", "corner"), np.asarray(mesh.cells))
     if posterior.mesh_error is not None:
-        found[MESH_ERROR] = (("node",), posterior.mesh_error)
+        constants[MESH_ERROR] = (("node",), posterior.mesh_error)
     if sensors is not None and sensors.points is not None:
-        found["sensor_points"] = (("sensor", "axis"), np.asarray(sensors.points))
+        constants["sensor_points"] = (("sensor", "axis"), np.asarray(sensors.points))
     if sensors is not None and sensors.sigma is not None:
         sigma = np.broadcast_to(sensors.sigma, np.shape(sensors.values))
-        found["sensor_sigma"] = (("sensor",), sigma)
+        constants["sensor_sigma"] = (("sensor",), sigma)
     for name, values in getattr(sensors, "coordinates", {}).items():
-        found[f"sensor_{name}"] = (("sensor",), np.asarray(values))
+        constants[f"sensor_{name}"] = (("sensor",), np.asarray(values))
     for name, quantity in posterior.described.items():
         if quantity.prior_sd is not None:
             values = np.broadcast_to(quantity.prior_sd, posterior.draws(name)[0].shape[1:])
-            found[prior_sd_name(name)] = (tuple(quantity.axes), values)
+            constants[prior_sd_name(name)] = (tuple(quantity.axes), values)
         if quantity.prior_density is not None:
             axes = ("prior_curve", "prior_point")
-            found[prior_density_name(name)] = (axes, np.asarray(quantity.prior_density))
+            constants[prior_density_name(name)] = (axes, np.asarray(quantity.prior_density))
         if quantity.known_cells is not None:
-            found[known_cells_name(name)] = (("cell",), np.asarray(quantity.known_cells))
-    return found
+            constants[known_cells_name(name)] = (("cell",), np.asarray(quantity.known_cells))
+    return constants
 
 
 def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndarray]]:

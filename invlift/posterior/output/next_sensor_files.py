@@ -12,7 +12,7 @@ from invlift.posterior.statistics.of_draws import PosteriorStatistics
 
 
 def plot_next_sensors(
-    posterior: PosteriorStatistics, found: NextSensors, length_unit: str = ""
+    posterior: PosteriorStatistics, proposals: NextSensors, length_unit: str = ""
 ) -> Panels:
     """Draw the shares as fields, with sensors and the best places by number."""
     panels = [
@@ -20,13 +20,13 @@ def plot_next_sensors(
             f"One more reading of the {name.replace('_', ' ')}", shares, True, "viridis",
             "share of the remaining variance",
         )
-        for name, shares in found.shares.items()
+        for name, shares in proposals.shares.items()
     ]  # fmt: skip
     mesh, points = posterior.mesh, getattr(posterior.sensors, "points", None)
     maps = plot_maps(mesh, panels, points, num_columns=3, length_unit=length_unit)
-    axes = dict(zip(found.shares, maps, strict=False))
+    axes = dict(zip(proposals.shares, maps, strict=False))
     drawn = list(flatten(mesh.points, mesh.cells).axes)
-    for rank, row in found.best.iterrows():
+    for rank, row in proposals.best.iterrows():
         place = mesh.points[row["node"]][drawn]
         style = {"boxstyle": "circle", "facecolor": "white", "linewidth": 0.7}
         style = {"ha": "center", "va": "center", "fontsize": 8, "bbox": style}
@@ -35,12 +35,12 @@ def plot_next_sensors(
 
 
 def write_next_sensors(
-    posterior: PosteriorStatistics, found: NextSensors, folder: Path
+    posterior: PosteriorStatistics, proposals: NextSensors, folder: Path
 ) -> list[Path]:
     """Write table, fields and picture of :func:`next_sensors` to the folder of a run."""
     paths = [folder / f"next_sensors.{ending}" for ending in ("csv", "vtu", "png")]
-    write_table(paths[0], found.best)
-    shares = {f"next_sensor_{name}": values for name, values in found.shares.items()}
+    write_table(paths[0], proposals.best)
+    shares = {f"next_sensor_{name}": values for name, values in proposals.shares.items()}
     write_fields(paths[1], posterior.mesh.points, posterior.mesh.cells, shares, {})
-    saved(plot_next_sensors(posterior, found), paths[2])
+    saved(plot_next_sensors(posterior, proposals), paths[2])
     return paths

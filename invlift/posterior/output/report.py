@@ -118,8 +118,8 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
     overview = overview or posterior.plot.fields()
     yield _image(overview, "Means, standard deviations, variance reduction")
     places = posterior.fields_by_place
-    fields = {name: (values, place == "node") for place, own in places.items()
-              for name, values in own.items()}  # fmt: skip
+    fields = {name: (values, place == "node") for place, checked in places.items()
+              for name, values in checked.items()}  # fmt: skip
 
     logs = [f"{CONDUCTIVITY}_{key}" for key in STATISTICS]
 
@@ -142,13 +142,13 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
 
     names = [*posterior.described, *(each.name for each in posterior.quantities)]
     bases = [name for name in dict.fromkeys(names) if f"{name}_sd" in fields]
-    own = [name for name in bases if f"{name}_r_hat" in fields]
+    checked = [name for name in bases if f"{name}_r_hat" in fields]
     for base in bases:
         shown = CONDUCTIVITY if base == FIELD else base
-        colours = "viridis" if base in own else "inferno"
+        colours = "viridis" if base in checked else "inferno"
         titles = {f"{shown}_{key}": f"{shown}, {text}" for key, text in STATISTICS.items()}
         yield from figure(titles, colours, is_shared=True)
-    derived = [base for base in bases if base not in own]
+    derived = [base for base in bases if base not in checked]
     yield from figure({f"{base}_sd": f"{base}, sd" for base in derived}, "magma")
     above = {name: f"P(k > {name.removeprefix(ABOVE)})" for name in fields if ABOVE in name}
     yield from figure(above, "cividis")
@@ -156,8 +156,10 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
     materials = {name: f"P({name.removeprefix(MATERIAL)})" for name in fields if name in names}
     yield from figure(materials, "cividis", is_shared=True)
     checks = {"r_hat": "R-hat", "ess_bulk": "effective sample size"}
-    found = {f"{base}_{key}": f"{base}, {text}" for base in own for key, text in checks.items()}
-    yield from figure(found, "cividis")
+    titles_of_checks = {
+        f"{base}_{key}": f"{base}, {text}" for base in checked for key, text in checks.items()
+    }
+    yield from figure(titles_of_checks, "cividis")
     yield from figure({MESH_ERROR: "error of the mesh, sd of the noise"}, "magma")
     yield _hint("Quantiles are pointwise. All numbers are in posterior.vtu.")
     yield _image(_plot_mesh(posterior), "Mesh, boundary groups and sensors")

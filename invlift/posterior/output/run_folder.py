@@ -160,7 +160,7 @@ def read_posterior(
         remedy = "give the folder that invlift run or Posterior.write has written; chains without "
         remedy += "one go on with --resume, in Python sample(..., checkpoint=folder, resume=True)"
         raise InputError(str(directory), "the results folder of a run", found, remedy)
-    found, (record, own) = read_groups(file), _read_record(directory)
+    found, (record, digest) = read_groups(file), _read_record(directory)
     try:
         posterior = Posterior(
             _chains(found, record),
@@ -173,7 +173,7 @@ def read_posterior(
         expected = "the draws of a run, as invlift run writes them"
         raise InputError(str(file), expected, f"others ({reason})"[:80], REMEDY) from None
     # Another program that has written the draws anew may have left the digest out.
-    is_own = found[ROOT].attrs.get(RECORD_SHA256, own) == own
+    is_own = found[ROOT].attrs.get(RECORD_SHA256, digest) == digest
     sizes = {"num_chains": posterior.num_chains, "num_draws": posterior.num_draws}
     is_own &= all(getattr(record, name) in (None, size) for name, size in sizes.items())
     _check_is_of_one_run(directory, is_own, record)
@@ -196,14 +196,14 @@ def _check_is_of_one_run(directory: Path, has_own_record: bool, record: Record) 
 
 def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     """Mesh, sensors and noise of a posterior, as far as there are any."""
-    found, constants = {}, groups["constant_data"]
+    surroundings, constants = {}, groups["constant_data"]
 
     def known(name: str) -> np.ndarray | None:
         return constants[name].to_numpy() if name in constants else None
 
     if "cells" in constants:
-        found["mesh"] = SavedMesh(known("points"), known("cells"))
-        found["mesh_error"] = known(MESH_ERROR)
+        surroundings["mesh"] = SavedMesh(known("points"), known("cells"))
+        surroundings["mesh_error"] = known(MESH_ERROR)
     if observed := groups["observed_data"].data_vars:
         axes = axes_of(groups["posterior"])
         arrays = {str(name): (axes_of(each), each.to_numpy()) for name, each in observed.items()}
@@ -213,11 +213,11 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
         values = np.concatenate([np.ravel(arrays[name][1]) for name in names]).astype(float)
         places = known("sensor_sigma"), known("sensor_points")
         arrays.pop(OBSERVED, None)
-        found["sensors"] = Readings(values, *places, axes.get("sensor"), coordinates, arrays)
+        surroundings["sensors"] = Readings(values, *places, axes.get("sensor"), coordinates, arrays)
     parts = groups["posterior_predictive"], groups["log_likelihood"]
     if all(each.data_vars for each in parts):
-        found["noise"] = SavedNoise(*map(_chains_of, parts))
-    return found
+        surroundings["noise"] = SavedNoise(*map(_chains_of, parts))
+    return surroundings
 
 
 def _chains_of(group: xr.Dataset) -> dict[str, list[np.ndarray]]:
@@ -236,10 +236,10 @@ def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[Chain]:
     times = {name: getattr(record, name) for name in _OF_CHAINS}
     chains = []
     for chain in range(groups["posterior"].sizes["chain"]):
-        own = {
+        parts = {
             kind: {str(name): values.to_numpy()[chain] for name, values in groups[group].items()}
             for kind, group in kinds.items()
         }
-        own |= {name: each[chain] if each else None for name, each in times.items()}
-        chains.append(Chain(every=every, **own))
+        parts |= {name: each[chain] if each else None for name, each in times.items()}
+        chains.append(Chain(every=every, **parts))
     return chains

@@ -181,10 +181,10 @@ class Calibration:
 
     def record(self) -> dict[str, Any]:
         """Counts, p-values, bands and verdict, for `calibration.json`."""
-        own = "num_requested", "num_counted", "num_draws", "level", "failures"
+        names = "num_requested", "num_counted", "num_draws", "level", "failures"
         return {
             "num_simulations": len(self.simulations),
-            **{name: getattr(self, name) for name in own},
+            **{name: getattr(self, name) for name in names},
             "p_values": self.p_values(),
             "shapes": {n: {"mean": x, "spread": y} for n, (x, y) in self.shapes().items()},
             "seconds": float(np.nansum([each.seconds for each in self.simulations])),

@@ -81,7 +81,7 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
     blocks = [[values[:, None] for values in each] for each in scalars]
     blocks = blocks or vector_draws(draws, quantities).values()  # where all are large matrices
     columns = [np.concatenate(chain, axis=1) for chain in zip(*blocks, strict=True)]
-    found = diagnose(columns, method)
+    diagnostics = diagnose(columns, method)
 
     def mean(name: str | None, of=np.asarray) -> float:
         parts = [of(part[name]) for part in stats if name in part]
@@ -93,9 +93,9 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         num_draws=columns[0].shape[0],
         warmup_seconds=sum(chain.warmup_seconds for chain in chains),
         sampling_seconds=sum(chain.sampling_seconds for chain in chains),
-        r_hat=float(np.max(found.r_hat)),
-        ess_bulk=float(np.min(found.ess_bulk)),
-        ess_tail=float(np.min(found.ess_tail)),
+        r_hat=float(np.max(diagnostics.r_hat)),
+        ess_bulk=float(np.min(diagnostics.ess_bulk)),
+        ess_tail=float(np.min(diagnostics.ess_tail)),
         acceptance_rate=mean("acceptance_rate"),
         failure_share=mean(standards.failures, lambda counts: counts > 0),
         step_size=mean("step_size"),
@@ -108,8 +108,8 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
 def table_of(rows: Sequence[Efficiency]) -> pd.DataFrame:
     """Methods in a table, one row each."""
     derived = "ess_per_second", "ess_per_factorisation", "is_converged"
-    own = [each.name for each in fields(Efficiency) if each.name not in ("method", "note")]
-    columns = [*own, *derived, "note"]
+    figures = [each.name for each in fields(Efficiency) if each.name not in ("method", "note")]
+    columns = [*figures, *derived, "note"]
     cells = [[getattr(row, name) for name in columns] for row in rows]
     return pd.DataFrame(cells, pd.Index([row.method for row in rows], name="method"), columns)
 

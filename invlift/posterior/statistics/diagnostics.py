@@ -80,21 +80,21 @@ def diagnose_block(
     median = np.median(halves, axis=(1, 2), keepdims=True)
     folded_scores = rank_normalise(np.abs(halves - median))
     # fmax: folding can make distinct stuck chains identical, which is no information
-    found = {"r_hat": np.fmax(_plain_r_hat(scores), _plain_r_hat(folded_scores))}
-    found["ess_bulk"] = _plain_ess(scores)
+    columns = {"r_hat": np.fmax(_plain_r_hat(scores), _plain_r_hat(folded_scores))}
+    columns["ess_bulk"] = _plain_ess(scores)
     if "ess_tail" in keys:
-        found["ess_tail"] = _tail_ess(usable)
+        columns["ess_tail"] = _tail_ess(usable)
     if "ess_mean" in keys or "mcse_mean" in keys:
-        found["ess_mean"] = _plain_ess(halves)
+        columns["ess_mean"] = _plain_ess(halves)
     if "mcse_mean" in keys:
         square = (usable - usable.mean(axis=(1, 2), keepdims=True)) ** 2
         variance, size = square.mean(axis=(1, 2)), usable[0].size
-        found["mcse_mean"] = np.sqrt(variance * size / (size - 1) / found["ess_mean"])
+        columns["mcse_mean"] = np.sqrt(variance * size / (size - 1) / columns["ess_mean"])
         with np.errstate(divide="ignore", invalid="ignore"):
             of_square = square.var(axis=(1, 2)) / _plain_ess(split_chains(square))
-            found["mcse_sd"] = np.sqrt(of_square / variance) / 2.0
+            columns["mcse_sd"] = np.sqrt(of_square / variance) / 2.0
     for key in keys:
-        result[key][is_usable] = found[key]
+        result[key][is_usable] = columns[key]
     return result
 
 

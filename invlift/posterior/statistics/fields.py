@@ -31,15 +31,15 @@ def fields_of(
     materials: Mapping[str, float | str],
 ) -> dict[str, dict[str, np.ndarray]]:
     """`Posterior.fields` by "node" and "cell"; of further quantities there are moments alone."""
-    found = {place: {} for place in PLACES}
+    by_place = {place: {} for place in PLACES}
     for name, quantity in (described | {each.name: each for each in further}).items():
-        own = [chain.moments[name] for chain in chains if name in chain.moments]
+        moments = [chain.moments[name] for chain in chains if name in chain.moments]
         draws = [chain.draws[name] for chain in chains] if name in described else None
-        if quantity.place is None or (draws is None and not own):
+        if quantity.place is None or (draws is None and not moments):
             continue
-        here = found[quantity.place]
+        here = by_place[quantity.place]
         if quantity.is_derived:
-            here |= derived_statistics(name, own, draws)
+            here |= derived_statistics(name, moments, draws)
             continue
         here |= field_statistics(draws, name)
         here |= {f"{name}_{key}": value for key, value in diagnose_field(draws, name).items()}
@@ -53,7 +53,7 @@ def fields_of(
             here[f"{prefix}variance_reduction"] = reduction
             prior_sd = np.asarray(quantity.prior_sd, float)
             here[f"{name}_prior_sd"] = np.broadcast_to(prior_sd, reduction.shape)
-    return found
+    return by_place
 
 
 def of_all_draws(chains: Sequence[Chain], name: str) -> dict[str, np.ndarray]:
@@ -66,14 +66,14 @@ def of_all_draws(chains: Sequence[Chain], name: str) -> dict[str, np.ndarray]:
     if every_of(chains, name) == 1 or len(moments) < len(chains):
         return {}
     both = merged(moments)
-    found = {"mean": both.mean, "sd": both.sd}
+    statistics = {"mean": both.mean, "sd": both.sd}
     batches = [chain.batches[name] for chain in chains if name in chain.batches]
     if len(batches) == len(chains):  # chains of a few draws have none
         ess = ess_of_batches(both, batches)
-        found |= {"ess_bulk": ess, "mcse_mean": both.sd / np.sqrt(ess)}
+        statistics |= {"ess_bulk": ess, "mcse_mean": both.sd / np.sqrt(ess)}
         if min(len(each.means) for each in batches) > 1:
-            found["r_hat"] = r_hat_of_batches(moments, batches)
-    return found
+            statistics["r_hat"] = r_hat_of_batches(moments, batches)
+    return statistics
 
 
 def r_hat_of_batches(moments: Sequence[Moments], batches: Sequence[BatchMeans]) -> np.ndarray:
@@ -154,7 +154,9 @@ def material_probabilities(
                  for each in (materials[name] for name in names)]  # fmt: skip
         return np.log([each[:num] for each in known])
 
-    logs = np.stack([levels(chain, len(own)) for chain, own in zip(chains, draws, strict=True)], 1)
+    logs = np.stack(
+        [levels(chain, len(of_chain)) for chain, of_chain in zip(chains, draws, strict=True)], 1
+    )
     _, _, shape = check_draws(draws, FIELD)
     result = {f"probability_{name}": np.empty(shape) for name in names}
     for block, values in coefficient_blocks(draws, FIELD):

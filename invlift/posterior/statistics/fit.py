@@ -126,10 +126,10 @@ class Fit:
     @cached_property
     def series(self) -> list[Series]:
         """What there is along axes of numbers: see `series.series_of`."""
-        own = self.posterior
-        observed = own.sensors.values if self.is_known else None
+        posterior = self.posterior
+        observed = posterior.sensors.values if self.is_known else None
         new = self.new_readings() if readings_along(self._coordinates) else {}
-        return series_of(own.all_draws, own.described, self._coordinates, observed, new)
+        return series_of(posterior.all_draws, posterior.described, self._coordinates, observed, new)
 
     @cached_property
     def log_likelihoods(self) -> dict[str, list[np.ndarray]]:

@@ -18,11 +18,11 @@ def values_at(posterior: PosteriorDraws, points: np.ndarray, name: str | None) -
     """See `Posterior.at`."""
     is_conductivity = name == CONDUCTIVITY and name not in posterior.described
     quantity = _field_of(posterior, FIELD if is_conductivity else name)
-    found = _apply(posterior, quantity, *_values_at(posterior.mesh, quantity, points), "point")
+    at_points = _apply(posterior, quantity, *_values_at(posterior.mesh, quantity, points), "point")
     if is_conductivity:
-        found = np.exp(found).rename(CONDUCTIVITY)
+        at_points = np.exp(at_points).rename(CONDUCTIVITY)
     axes = zip("xyz", np.asarray(points).T, strict=False)
-    return found.assign_coords({axis: ("point", values) for axis, values in axes})
+    return at_points.assign_coords({axis: ("point", values) for axis, values in axes})
 
 
 def mean_over(posterior: PosteriorDraws, group: str | None, name: str | None) -> xr.DataArray:
@@ -52,7 +52,7 @@ def flux(posterior: PosteriorDraws, group: str, experiment: str) -> xr.DataArray
     step = max(every.values())  # a power of two, as the others are
     draws = []
     for chain in posterior.chains:
-        parts = {name: chain.draws[name][:: step // own] for name, own in every.items()}
+        parts = {name: chain.draws[name][:: step // axes] for name, axes in every.items()}
         solved = parts.pop(solution, None)
         parts = [np.reshape(each, (len(each), -1)) for each in parts.values()]
         draws.append(flux_of(np.hstack(parts).astype(float), solved))

@@ -98,14 +98,14 @@ def dataset(
     """Variables, axes and values of each and perhaps attributes, with the coordinates they use."""
     used = {axis for axes, *_ in variables.values() for axis in axes}
     coords = {axis: labels for axis, labels in coords.items() if axis in used}
-    own = used | {*variables}  # a name that a model has itself stays what it is there
+    names = used | {*variables}  # a name that a model has itself stays what it is there
     on_mesh = {
         name: (axis, values)
         for name, (axis, values) in (places or {}).items()
-        if axis in used and name not in own
+        if axis in used and name not in names
     }
-    found = xr.Dataset(variables, coords=on_mesh | coords | dict(sizes or {}))
-    return found.assign_attrs(inference_library="invlift")
+    labelled = xr.Dataset(variables, coords=on_mesh | coords | dict(sizes or {}))
+    return labelled.assign_attrs(inference_library="invlift")
 
 
 def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:

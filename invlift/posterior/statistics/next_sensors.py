@@ -50,17 +50,17 @@ def next_sensors(posterior: PosteriorStatistics, num: int, name: str | None) -> 
     if num < 1:
         raise InputError("next sensor", "one place or more", f"{num}", "ask for at least one")
     solutions = _solutions(posterior)
-    values, own = _wanted(posterior, name)
-    every = max(own, *(every_of(posterior.chains, each) for each in solutions))
+    values, number = _wanted(posterior, name)
+    every = max(number, *(every_of(posterior.chains, each) for each in solutions))
 
-    def draws(values, own: int) -> np.ndarray:
+    def draws(values, number: int) -> np.ndarray:
         """Some draws of all chains, about their mean, scaled so that products are covariances."""
-        pooled = np.concatenate([np.asarray(chain)[:: every // own] for chain in values])
+        pooled = np.concatenate([np.asarray(chain)[:: every // number] for chain in values])
         moved = pooled[:: -(-len(pooled) // MAX_DRAWS)] - pooled[0]  # exactly zero where all agree
         centred = moved - moved.mean(axis=0)
         return centred.reshape(len(centred), -1) / np.sqrt(max(len(centred) - 1, 1))
 
-    wanted = draws(values, own)
+    wanted = draws(values, number)
     gram = wanted @ wanted.T  # that of all wanted numbers, which may be many more than the draws
     before = np.trace(gram)
     if not 0.0 < before < np.inf:
@@ -93,23 +93,25 @@ def next_sensors(posterior: PosteriorStatistics, num: int, name: str | None) -> 
 
 
 def _solutions(posterior: PosteriorStatistics) -> list[str]:
-    found = [
+    solutions = [
         each.name
         for each in posterior.described.values()
         if each.is_derived and each.place == "node" and each.name.startswith(SOLUTION)
     ]
-    if not found and {*"abmn"} <= {*getattr(posterior.sensors, "coordinates", ())}:  # electrodes
+    if not solutions and {*"abmn"} <= {
+        *getattr(posterior.sensors, "coordinates", ())
+    }:  # electrodes
         expected, given = "a run of a field that is read by sensors", "one of electrodes"
         remedy = "their potential inside is not kept, so that there are no places to choose from"
         raise InputError("next sensor", expected, given, remedy)
-    if posterior.mesh is None or not found:
+    if posterior.mesh is None or not solutions:
         raise InputError(
             "next sensor",
             "a run of a field problem with stored draws of its solution",
             "none",
             "run one, with [output] max_field_megabytes large enough to store them",
         )
-    return found
+    return solutions
 
 
 def _wanted(posterior: PosteriorStatistics, name: str | None):

@@ -59,23 +59,25 @@ class PosteriorStatistics(PosteriorDraws):
         vectors = vector_draws(self.all_draws, self.described)
         if self.field:
             vectors.pop(self.field.name, None)
-        found = {}
+        diagnostics = {}
         for name, draws in vectors.items():
             is_unknown, whole = unknown_entries(draws), of_all_draws(self.chains, name)
             stored = diagnose([chain[:, is_unknown] for chain in draws], name)
             keys = {"r_hat", "ess_bulk"} & {*whole}
-            found[name] = replace(stored, **{key: whole[key].ravel()[is_unknown] for key in keys})
-        return found
+            diagnostics[name] = replace(
+                stored, **{key: whole[key].ravel()[is_unknown] for key in keys}
+            )
+        return diagnostics
 
     @cached_property
     def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:
         """The `fields` at the nodes and those in the cells, by "node" and "cell"."""
-        found = fields_of(
+        by_place = fields_of(
             self.chains, self.described, self.quantities, self.exceedance, self.materials
         )
         if self.mesh_error is not None:
-            found["node"][MESH_ERROR] = self.mesh_error
-        return found
+            by_place["node"][MESH_ERROR] = self.mesh_error
+        return by_place
 
     def fields(self) -> dict[str, np.ndarray]:
         """Posterior statistics of the fields, by name.

@@ -83,11 +83,11 @@ class Quantity:
 def _distinct(labels: Sequence) -> list[str]:
     """Coordinates as text, numbered where one comes again."""
     counts: Counter = Counter()
-    found = []
+    names = []
     for label in map(str, labels):
         counts[label] += 1
-        found.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
-    return found
+        names.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
+    return names
 
 
 def described(

@@ -33,10 +33,12 @@ def scalar_draws(
     what is derived there are no scalars, nor of entries that are known, such as the zeros of a
     triangular matrix.
     """
-    own = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
+    unknowns = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
     numbers, moments, entries = {}, {}, {}
     # Series last: they are long, and follow from what is before them.
-    for name, chains in sorted(own.items(), key=lambda each: bool(axis_of(quantities[each[0]]))):
+    for name, chains in sorted(
+        unknowns.items(), key=lambda each: bool(axis_of(quantities[each[0]]))
+    ):
         if np.ndim(chains[0]) == 1:
             numbers[name] = [np.asarray(chain, dtype=float) for chain in chains]
         elif not _is_long(quantities[name], chains):

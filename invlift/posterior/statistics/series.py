@@ -69,8 +69,8 @@ def in_time(sensors: Any, unit: str = "") -> dict[str, Sequence]:
     names = []
     for key, label in zip(keys, labels, strict=True):
         experiment, _, place = key
-        own = label if label and len(by_key[key]) == 1 else ", ".join(f"{x:.6g}" for x in place)
-        names.append(f"{experiment}, {own}" if experiment else own)
+        name = label if label and len(by_key[key]) == 1 else ", ".join(f"{x:.6g}" for x in place)
+        names.append(f"{experiment}, {name}" if experiment else name)
     units = np.where(of_solution(sensors), unit, "").tolist()
     return {"name": names, "time": known["time"], UNITS: units}
 
@@ -82,19 +82,19 @@ def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, 
     has none.
     """
     names = np.asarray(coordinates.get("name", ()))
-    found = {}
+    along = {}
     for name in dict.fromkeys(names.tolist()):
         rows = np.flatnonzero(names == name)
-        own = {
+        varying = {
             axis: [values[row] for row in rows]
             for axis, values in coordinates.items()
             if axis not in ("name", UNITS)
             and values[rows[0]] != ""
             and values[rows[0]] == values[rows[0]]
         }
-        if len(own) == 1 and _are_numbers(*own.values()):
-            found[name] = (next(iter(own)), rows)
-    return found
+        if len(varying) == 1 and _are_numbers(*varying.values()):
+            along[name] = (next(iter(varying)), rows)
+    return along
 
 
 def series_of(
@@ -110,7 +110,7 @@ def series_of(
     predictions. Draws are (num_draws, ...) for each chain by name; so are new readings, with noise,
     of paths, and by their names or of all d ("observed").
     """
-    found, used = [], set()
+    series, used = [], set()
     along = {} if observed is None else readings_along(coordinates)
     for name, (axis, rows) in along.items():
         read_at = np.array([coordinates[axis][row] for row in rows], dtype=float)
@@ -118,18 +118,18 @@ def series_of(
         of = {"rows": rows, "read_at": read_at, "observed": np.asarray(observed)[rows]}
         if path is not None and axis_of(path) and path.name in draws:
             used.add(path.name)
-            found.append(_series(name, path, draws[path.name], new_readings.get(path.name), **of))
+            series.append(_series(name, path, draws[path.name], new_readings.get(path.name), **of))
         elif PREDICTED in draws and len(set(read_at)) > 1:
             unit = coordinates.get(UNITS, {rows[0]: ""})[rows[0]]
             of_axes = quantities[PREDICTED].axis_units if PREDICTED in quantities else {}
-            own = Quantity(name, {axis: read_at}, unit, axis_units=of_axes)
+            quantity = Quantity(name, {axis: read_at}, unit, axis_units=of_axes)
             new = new_readings.get(name)
             if OBSERVED in new_readings:
                 new = [chain[:, rows] for chain in new_readings[OBSERVED]]
             predicted = [chain[:, rows] for chain in draws[PREDICTED]]
-            found.append(_series(name, own, predicted, new, **of))
+            series.append(_series(name, quantity, predicted, new, **of))
     alone = [each for name, each in quantities.items() if name in draws and name not in used]
-    return found + [_series(q.name, q, draws[q.name]) for q in alone if axis_of(q)]
+    return series + [_series(q.name, q, draws[q.name]) for q in alone if axis_of(q)]
 
 
 def _series(name, quantity: Quantity, chains, new=None, **of_readings) -> Series:
@@ -140,9 +140,9 @@ def _series(name, quantity: Quantity, chains, new=None, **of_readings) -> Series
         return np.quantile(np.concatenate(draws).astype(float)[:, order], levels, axis=0)
 
     band = None if new is None else quantiles(new, OUTER)
-    at, own = np.asarray(at, dtype=float)[order], quantiles(chains, LEVELS)
+    at, bands = np.asarray(at, dtype=float)[order], quantiles(chains, LEVELS)
     units = quantity.unit, quantity.axis_units.get(axis, "")
-    return Series(name, axis, *units, at, own, band, **of_readings)
+    return Series(name, axis, *units, at, bands, band, **of_readings)
 
 
 def axis_of(quantity: Quantity) -> str | None:

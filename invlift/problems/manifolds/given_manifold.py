@@ -97,10 +97,10 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,): those of the named manifolds, then one's own."""
-        found = constraints([part for _, part in self.parts], position)
+        values = constraints([part for _, part in self.parts], position)
         if self.constraint_fn is None:
-            return found
-        return jnp.concatenate([found, jnp.ravel(self.call(self.constraint_fn, position))])
+            return values
+        return jnp.concatenate([values, jnp.ravel(self.call(self.constraint_fn, position))])
 
     def linearise(self, position: jax.Array) -> tuple[jax.Array, ConstraintJacobian]:
         """c(q), (d,), and its Jacobian: dense where there is a constraint of one's own."""

@@ -84,7 +84,9 @@ def manifold_problem(
         axes.append(checked_axes(("unknown", name), given.axes, parts[-1][1].shape))
     if not parts:
         raise InputError("unknowns", "at least one", "none", "name them with their shapes")
-    check_agreement((("unknown", name), own) for (name, _), own in zip(parts, axes, strict=True))
+    check_agreement(
+        (("unknown", name), coordinates) for (name, _), coordinates in zip(parts, axes, strict=True)
+    )
     problem = ManifoldProblem(
         tuple(parts), tuple(units), tuple(axes), _arrays_of(data),
         logdensity, constraint, derived, metric, start,
@@ -96,13 +98,13 @@ def manifold_problem(
 def _arrays_of(data: PyTree) -> PyTree:
     """The data with arrays for lists of numbers."""
     paths, structure = jax.tree_util.tree_flatten_with_path(data, is_leaf=_is_list_of_numbers)
-    found = []
+    arrays = []
     for path, value in paths:
-        found.append(np.asarray(value))
-        if found[-1].dtype.kind not in "biufc":
+        arrays.append(np.asarray(value))
+        if arrays[-1].dtype.kind not in "biufc":
             where = f"data{jax.tree_util.keystr(path)}"
             raise InputError(where, "an array of numbers", f"{value!r}"[:80], "leave it out")
-    return jax.tree.unflatten(structure, found)
+    return jax.tree.unflatten(structure, arrays)
 
 
 def _is_list_of_numbers(value: object) -> bool:
@@ -128,9 +130,9 @@ def _check_functions(problem: ManifoldProblem) -> None:
                 "return that",
             )  # fmt: skip
 
-    value = shapes("logdensity", lambda own, q: own.call(own.logdensity_fn, q))
+    value = shapes("logdensity", lambda traced, q: traced.call(traced.logdensity_fn, q))
     expect("logdensity", value, ())
-    (num,) = shapes("constraint", lambda own, q: own.constraint(q)).shape
+    (num,) = shapes("constraint", lambda traced, q: traced.constraint(q)).shape
     if not 0 < num < problem.dimension:
         raise InputError(
             "constraint", f"from 1 to {problem.dimension - 1} constraints", f"{num}",
@@ -138,16 +140,18 @@ def _check_functions(problem: ManifoldProblem) -> None:
             "numbers leaves points",
         )  # fmt: skip
     if problem.metric_fn is not None:
-        expect("metric", shapes("metric", lambda own, q: own.metric(q)), 2 * position.shape)
+        expect("metric", shapes("metric", lambda traced, q: traced.metric(q)), 2 * position.shape)
     if problem.derived_fn is not None:
-        derived = shapes("derived", lambda own, q: own.call(own.derived_fn, q))
+        derived = shapes("derived", lambda traced, q: traced.call(traced.derived_fn, q))
         if not isinstance(derived, dict):
             raise InputError("derived", "a dict of arrays", type(derived).__name__, "return that")
         for name in derived:
             check_name(name, [each for each, _ in problem.parts])
         check_names(derived, {axis for each in problem.axes for axis, _ in each})
     if problem.start_fn is not None:
-        found = shapes("start", lambda own, q: own.start_fn(jax.random.key(0), **own._data))
+        found = shapes(
+            "start", lambda traced, q: traced.start_fn(jax.random.key(0), **traced._data)
+        )
         expected = {name: (shape, jnp.float64) for name, shape in problem.shapes}
         is_dict = isinstance(found, dict)
         found = (
@@ -157,4 +161,4 @@ def _check_functions(problem: ManifoldProblem) -> None:
             what = ", ".join(f"{name} {shape}" for name, shape in problem.shapes)
             what, remedy = f"a dict of float64 arrays {what}", "return that"
             raise InputError("start", what, f"{found}" if is_dict else "something else", remedy)
-    shapes("logdensity and constraint", lambda own, q: own.point(q))
+    shapes("logdensity and constraint", lambda traced, q: traced.point(q))

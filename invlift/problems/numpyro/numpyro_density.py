@@ -62,5 +62,5 @@ class UnconstrainedDensity(Module):
 
     @property
     def _shapes(self) -> Shapes:
-        found = jax.eval_shape(self._free, jnp.zeros(self.problem.model.sites.num_white))
-        return tuple((name, value.shape) for name, value in found.items())
+        values = jax.eval_shape(self._free, jnp.zeros(self.problem.model.sites.num_white))
+        return tuple((name, value.shape) for name, value in values.items())

@@ -40,14 +40,14 @@ def find_grouping(sites: Sites, data: Mapping[str, jax.Array]) -> Grouping | Non
         return sites.at(white, data).scores
 
     least, most = spread(scores, np.zeros(sites.num_white), labels)
-    found = [
+    groupings = [
         (members, np.where(low == NONE, 0, low))
         for members, low, high in zip(candidates, least, most, strict=True)
         if np.all(low >= high)
     ]
-    if not found:
+    if not groupings:
         return None
-    members, groups = max(found, key=lambda each: each[0].size)
+    members, groups = max(groupings, key=lambda each: each[0].size)
     shared = np.setdiff1d(np.arange(sites.num_white), members)
     order = (*shared.tolist(), *members.ravel().tolist())
     return Grouping(order, Grouped(tuple(groups.tolist()), *members.shape))

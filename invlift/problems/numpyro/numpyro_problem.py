@@ -108,8 +108,8 @@ class SitesModel(ForwardModel):
         if is_wide or all(self.in_loops) or not any(self.in_loops):
             return super().value_and_jacobian(white)
         parts = list(zip(self.in_loops, self.sites.split(white), strict=True))
-        looped, looped_parts = ravel_pytree([own for is_in, own in parts if is_in])
-        others, other_parts = ravel_pytree([own for is_in, own in parts if not is_in])
+        looped, looped_parts = ravel_pytree([part for is_in, part in parts if is_in])
+        others, other_parts = ravel_pytree([part for is_in, part in parts if not is_in])
 
         def readings(looped, others):
             either = iter(other_parts(others)), iter(looped_parts(looped))

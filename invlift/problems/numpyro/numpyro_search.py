@@ -262,11 +262,11 @@ def _centred(sites: Sites) -> list[Site]:
         jax.random.split(jax.random.key(0), NUM_DRAWS)
     )
     ends = np.cumsum([site.size for site in sites.latent])
-    found = []
+    centred = []
     for site, end in zip(sites.latent, ends, strict=True):
         if site.coordinate is not None:
             free = np.asarray(white[:, end - site.size : end])
             coordinate = tuple(tuple(each.tolist()) for each in centre_and_spread(free))
             site = site._replace(coordinate=coordinate)
-        found.append(site)
-    return found
+        centred.append(site)
+    return centred

@@ -135,18 +135,18 @@ class Sites(NamedTuple):
 
     def log_densities(self, values: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """Log densities by observed site, of each event, at values of all sites by name."""
-        found = self._met(values).items()
-        return {name: _log_densities(site, msg) for name, (site, msg) in found}
+        messages = self._met(values).items()
+        return {name: _log_densities(site, msg) for name, (site, msg) in messages}
 
     def new_readings(
         self, values: Mapping[str, jax.Array], rng_key: jax.Array
     ) -> dict[str, jax.Array]:
         """Readings by observed site, drawn anew at values of all sites by name."""
-        found = self._met(values)
-        keys = jax.random.split(rng_key, len(found))
+        messages = self._met(values)
+        keys = jax.random.split(rng_key, len(messages))
         return {
             name: site.without_gaps(msg["fn"].sample(key))
-            for (name, (site, msg)), key in zip(found.items(), keys, strict=True)
+            for (name, (site, msg)), key in zip(messages.items(), keys, strict=True)
         }
 
     def _met(self, values):
@@ -245,7 +245,7 @@ class _Walk(_Filled):
     ) -> None:
         super().__init__()
         self.latent = {
-            site.name: (site, own) for site, own in zip(sites.latent, parts, strict=True)
+            site.name: (site, scores) for site, scores in zip(sites.latent, parts, strict=True)
         }
         self.observed = {site.name: site for site in sites.observed}
         self.names = {*self.latent, *self.observed}

@@ -119,8 +119,8 @@ def fit(
     def evaluate(white):
         """The readings, their derivatives, and where a full step leads to."""
         value, by_white = problem.value_and_jacobian(white)
-        found, slope = problem.noise_variables(value, zeta)
-        misfit = (eta - found) / slope  # in units of the observations
+        noise, slope = problem.noise_variables(value, zeta)
+        misfit = (eta - noise) / slope  # in units of the observations
         gram = BorderedJacobian((by_white.T,), DiagonalJacobian(1.0 / slope)).inner()
         full = anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
         return value, by_white, full
@@ -150,5 +150,5 @@ def fit(
     value = jnp.full_like(problem.observed, jnp.nan)
     by_white = jnp.full((value.size, start.size), jnp.nan)
     begin = _Search(start, value, by_white, start, jnp.inf, LEAST_SCALE, 0, False)
-    found = jax.lax.while_loop(is_running, attempt, jax.tree.map(jnp.asarray, begin))
-    return found.white, found.value, found.by_white
+    end = jax.lax.while_loop(is_running, attempt, jax.tree.map(jnp.asarray, begin))
+    return end.white, end.value, end.by_white

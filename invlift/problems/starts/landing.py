@@ -53,12 +53,12 @@ def onto_manifold(
         for halving in range(MAX_HALVINGS):
             share = 0.5**halving
             there = position - share * np.asarray(move)
-            found = _look(target, there)
-            if _size(target, point, found[0].constraint) <= (1.0 - 0.5 * share) * before:
+            look = _look(target, there)
+            if _size(target, point, look[0].constraint) <= (1.0 - 0.5 * share) * before:
                 break
         else:
             break
-        position, (point, distance, move) = there, found
+        position, (point, distance, move) = there, look
     return position
 
 

@@ -55,16 +55,16 @@ def likely_position(
         for halving in range(MAX_HALVINGS):
             share = 0.5**halving
             there = onto_manifold(target, position + share * move, NEAR)
-            *found, distance = _look(target, there, drawn)
-            if found[1] <= before + ENOUGH * share * promised and distance <= NEAR:
+            *look, distance = _look(target, there, drawn)
+            if look[1] <= before + ENOUGH * share * promised and distance <= NEAR:
                 break
         else:
             break
-        change = np.asarray(found[2]) - slope
+        change = np.asarray(look[2]) - slope
         if change @ (there - position) > 0.0:
             pairs = [*pairs[1 - NUM_REMEMBERED :], (there - position, change)]
         longest = GROWTH * np.linalg.norm(there - position)
-        gain, (point, before, slope), position = before - found[1], found, there
+        gain, (point, before, slope), position = before - look[1], look, there
         if gain < NEGLIGIBLE:
             break
     return onto_manifold(target, position)
@@ -72,16 +72,16 @@ def likely_position(
 
 def _newton_like(slope, pairs):
     """The slope, (Q,), multiplied by an inverse of the second derivatives that the pairs tell."""
-    found, shares = slope.copy(), []
+    direction, shares = slope.copy(), []
     for move, change in reversed(pairs):
-        shares.append((move @ found) / (move @ change))
-        found -= shares[-1] * change
+        shares.append((move @ direction) / (move @ change))
+        direction -= shares[-1] * change
     if pairs:
         move, change = pairs[-1]
-        found *= (move @ change) / (change @ change)
+        direction *= (move @ change) / (change @ change)
     for (move, change), share in zip(pairs, reversed(shares), strict=True):
-        found += (share - (change @ found) / (move @ change)) * move
-    return found
+        direction += (share - (change @ direction) / (move @ change)) * move
+    return direction
 
 
 @program

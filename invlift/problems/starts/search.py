@@ -152,14 +152,14 @@ class _Draw(NamedTuple):
 def _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation) -> Iterator[_Draw]:
     """Those draws at which all is finite."""
     problem = target.problem.searched
-    own = problem.lifted()
-    is_drawn = own.is_dense or approximation is not None
+    lifted_target = problem.lifted()
+    is_drawn = lifted_target.is_dense or approximation is not None
     for attempt in range(MAX_STARTS):
         PHASES.info("looking at start %d", attempt + 1, extra={"chain": chain})
         if is_drawn:
             lifted, logdensity = _lifted_draw(problem, approximation, seed, chain, attempt)
         else:
-            lifted, logdensity = _landed(own, seed, chain, attempt), 0.0
+            lifted, logdensity = _landed(lifted_target, seed, chain, attempt), 0.0
         lifted, position = np.asarray(lifted), np.asarray(from_lifted(target, lifted))
         state = evaluate_fn(kernel, target, position)
         if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
@@ -208,14 +208,14 @@ def _not_outweighed(indices: Iterable[int], logs: Sequence[float]) -> list[int]:
 
 def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
     """Why there is no start; constraints that follow from others are an error of their own."""
-    where, own = f"chain {chain}, start", problem.lifted()
+    where, target = f"chain {chain}, start", problem.lifted()
     _check_signs(problem, where)
     _check_repeated(problem, where, seed)
-    if not own.is_dense:
-        _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
-        position = onto_manifold(own, rough)
-        check_independent(own, position, names_of_constraints(own))
-        miss = np.asarray(_miss(own, position))
+    if not target.is_dense:
+        _, rough = map(np.asarray, _drawn_and_rough(target, seed, chain, 0))
+        position = onto_manifold(target, rough)
+        check_independent(target, position, names_of_constraints(target))
+        miss = np.asarray(_miss(target, position))
         if np.isfinite(miss).all():
             worst = int(np.argmax(np.abs(miss)))
             return InputError(
@@ -268,18 +268,18 @@ def _check_repeated(problem: InverseProblem, where: str, seed: int) -> None:
             raise InputError(where, expected, " and ".join(values), remedy)
 
 
-def _landed(own, seed, chain, attempt) -> np.ndarray:
+def _landed(target, seed, chain, attempt) -> np.ndarray:
     """Likely point on the lifted manifold near a draw, with its noise parameters; NaN without one.
 
     What :func:`~invlift.problems.starts.fit.initial_position` finds of the general form.
     """
-    if own.problem.noise.num_parameters:
-        own = replace(own, holds_noise=True)
-    drawn, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, attempt))
-    position = onto_manifold(own, rough)
-    if not distance_from_manifold(own, position) <= CLOSE_ENOUGH:
+    if target.problem.noise.num_parameters:
+        target = replace(target, holds_noise=True)
+    drawn, rough = map(np.asarray, _drawn_and_rough(target, seed, chain, attempt))
+    position = onto_manifold(target, rough)
+    if not distance_from_manifold(target, position) <= CLOSE_ENOUGH:
         return np.full(position.size, np.nan)
-    return _to_lifted(own, likely_position(own, position, drawn))
+    return _to_lifted(target, likely_position(target, position, drawn))
 
 
 # Programs -----------------------------------------------------------------------------------------
@@ -294,14 +294,14 @@ def start_key(seed, chain, attempt):
 
 
 @program
-def _miss(own, position):
+def _miss(target, position):
     """Predictions less the noise-free readings that the data would mean, (d,)."""
-    problem = own.problem
-    theta, eta = jnp.split(own.to_lifted(position), [problem.num_unknowns])
-    meant = problem.observed
+    problem = target.problem
+    theta, eta = jnp.split(target.to_lifted(position), [problem.num_unknowns])
+    noise_free = problem.observed
     if not problem.noise.is_exact:
-        meant = problem.noise.predicted(meant, problem.split(theta)[0], eta)
-    return problem.predict(theta) - meant
+        noise_free = problem.noise.predicted(noise_free, problem.split(theta)[0], eta)
+    return problem.predict(theta) - noise_free
 
 
 @program
@@ -350,15 +350,15 @@ def _look_at_mode(problem: InverseProblem, lifted):
 
 
 @program
-def _drawn_and_rough(own, seed, chain, attempt):
+def _drawn_and_rough(target, seed, chain, attempt):
     """A standard normal draw, and a position near it from which the manifold is reached."""
-    drawn = jax.random.normal(start_key(seed, chain, attempt), (own.dimension,))
-    return drawn, own.rough_position(drawn)
+    drawn = jax.random.normal(start_key(seed, chain, attempt), (target.dimension,))
+    return drawn, target.rough_position(drawn)
 
 
 @program
-def _to_lifted(own, position):
-    return own.to_lifted(position)
+def _to_lifted(target, position):
+    return target.to_lifted(position)
 
 
 @program

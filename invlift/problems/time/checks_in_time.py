@@ -29,27 +29,27 @@ def check_finite(where: str, values: Any) -> None:
             raise InputError(where, expected, f"{flat[~np.isfinite(flat)][0]}", remedy)
 
 
-def check_named(where: str, found: Any) -> None:
+def check_named(where: str, given: Any) -> None:
     """Check that a function returns something by name."""
-    if not isinstance(found, Mapping) or not found:
-        kind = "an empty one" if isinstance(found, Mapping) else type(found).__name__
+    if not isinstance(given, Mapping) or not given:
+        kind = "an empty one" if isinstance(given, Mapping) else type(given).__name__
         raise InputError(
             where, "a dict of numbers or arrays by name", kind, 'return one, {"level": ...} say'
         )
 
 
-def shapes_of(where: str, found: Any) -> Shapes:
+def shapes_of(where: str, named: Any) -> Shapes:
     """Names and shapes of what a function returns."""
-    check_named(where, found)
-    return tuple((str(name), np.shape(value)) for name, value in found.items())
+    check_named(where, named)
+    return tuple((str(name), np.shape(value)) for name, value in named.items())
 
 
-def check_same(where: str, what: str, found: Shapes, expected: Shapes) -> None:
+def check_same(where: str, what: str, given: Shapes, expected: Shapes) -> None:
     """Check names and shapes, in any order."""
-    if dict(found) != dict(expected):
+    if dict(given) != dict(expected):
         wanted, has = (
             ", ".join(f"{name} {shape}" if shape else name for name, shape in shapes)
-            for shapes in (expected, found)
+            for shapes in (expected, given)
         )
         raise InputError(where, f"{what}: {wanted}", has, "return these names and sizes")
 
@@ -156,12 +156,12 @@ def noise_where_read(noise: Any, columns: Mapping[str, np.ndarray]) -> Any:
     """Noise by name without the rows in which nothing was read, of what has one for each row."""
     if not isinstance(noise, Mapping):
         return noise
-    found = dict(noise)
+    kept = dict(noise)
     for name, column in columns.items():
         is_read = ~np.isnan(column.reshape(len(column), -1)).all(axis=1)
-        if np.ndim(found.get(name)) == 1 and len(found[name]) == len(column):
-            found[name] = np.asarray(found[name])[is_read]
-    return found
+        if np.ndim(kept.get(name)) == 1 and len(kept[name]) == len(column):
+            kept[name] = np.asarray(kept[name])[is_read]
+    return kept
 
 
 def with_forecast(

@@ -111,8 +111,8 @@ class DiffusionInBlocks(DiffusionPosterior):
 
     def parts(self, position: jax.Array) -> tuple[DiffusionGivenStates, ...]:
         """The posterior given the states at the ends of blocks, for each way."""
-        found, model = self._meaning(position), self._model
-        states = model.states(found.values, found.moves)[:: model.num_steps]
+        variables, model = self._variables_of(position), self._model
+        states = model.states(variables.values, variables.moves)[:: model.num_steps]
         return tuple(
             DiffusionGivenStates(
                 self.problem,
@@ -150,17 +150,19 @@ class DiffusionGivenStates(DiffusionPosterior):
     def _read(self, state, values):
         return jnp.concatenate([super()._read(state, values), state])
 
-    def _meant(self, zeta, eta):
-        return jnp.concatenate([super()._meant(zeta, eta)[self.blocks.kept], self.states.ravel()])
+    def _noise_free(self, zeta, eta):
+        return jnp.concatenate(
+            [super()._noise_free(zeta, eta)[self.blocks.kept], self.states.ravel()]
+        )
 
     def _by_noise(self, zeta, eta):
         by_eta, by_zeta = super()._by_noise(zeta, eta)
         return None if by_eta is None else by_eta[: eta.size], by_zeta
 
-    def _states(self, found):
+    def _states(self, variables):
         """Each block from its given state."""
         model, blocks = self._model, self.blocks
-        first = model.first(found.values)
+        first = model.first(variables.values)
         num_intervals = model.at.size // model.num_steps
 
         def in_blocks(values):
@@ -170,9 +172,9 @@ class DiffusionGivenStates(DiffusionPosterior):
 
         def follow(first, at, lengths, moves):
             own = replace(model, at=at, lengths=lengths)
-            return own.states_from(first, found.values, moves)
+            return own.states_from(first, variables.values, moves)
 
-        each = (in_blocks(values) for values in (model.at, model.lengths, found.moves))
+        each = (in_blocks(values) for values in (model.at, model.lengths, variables.moves))
         states = jax.vmap(follow)(jnp.concatenate([first[None], self.states]), *each)
         before = states[:, :-1].reshape(-1, blocks.size, model.num_steps, first.size)
         before = blocks.join(before, num_intervals).reshape(-1, first.size)

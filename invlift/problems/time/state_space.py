@@ -201,8 +201,8 @@ def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
     """Names and shapes of what a function returns."""
     expected = "a JAX function of the unknowns by name, behind its other arguments"
     with as_input_error(where, expected, "correct it"):
-        found = jax.eval_shape(call)
-    return shapes_of(where, found)
+        shapes = jax.eval_shape(call)
+    return shapes_of(where, shapes)
 
 
 def _check_index(where: str, call: Callable[[np.ndarray], Any], num_noise: int) -> None:
@@ -225,18 +225,18 @@ def _check_functions(
     zeros = {name: jnp.zeros(shape) for name, shape in state}
     reading = {name: jnp.zeros(shape) for name, shape in rows}
     what = "the state as initial has it"
-    found = _shapes("transition", lambda: model.fn(1, zeros, push, **given))
-    check_same("transition", what, found, state)
+    shapes = _shapes("transition", lambda: model.fn(1, zeros, push, **given))
+    check_same("transition", what, shapes, state)
     first = model.initial(push, **given)
     check_finite("initial state", first)
     check_finite("state 1, which transition returns,", model.fn(1, first, push, **given))
     if model.observe is not None:
-        found = _shapes("observe", lambda: model.observe(zeros, **given))
-        check_same("observe", "what is read", found, rows)
+        shapes = _shapes("observe", lambda: model.observe(zeros, **given))
+        check_same("observe", "what is read", shapes, rows)
     if recover is None:
         return
-    found = _shapes("recover", lambda: recover(reading, **given))
-    check_same("recover", what, found, state)
+    shapes = _shapes("recover", lambda: recover(reading, **given))
+    check_same("recover", what, shapes, state)
     if _size(state) != _size(rows):
         raise InputError(
             "observe",
@@ -270,8 +270,8 @@ def _share_lost(problem: StateSpaceProblem, white):
         values, moves = model.split(problem.prior.transform(white))
         states = model.on_path(model.states(values, moves))
         read = jax.vmap(lambda state: model.read(state, values))(states)
-        found = jax.vmap(lambda reading: model.recovered(reading, values))(read)
-        is_close = jnp.abs(found - states) <= CLOSE * jnp.maximum(1.0, jnp.abs(states))
+        recovered = jax.vmap(lambda reading: model.recovered(reading, values))(read)
+        is_close = jnp.abs(recovered - states) <= CLOSE * jnp.maximum(1.0, jnp.abs(states))
         is_known = jnp.isfinite(states).all(axis=1) & jnp.isfinite(read).all(axis=1)
         return jnp.sum(is_known & ~is_close.all(axis=1)), jnp.sum(is_known)
 

@@ -132,8 +132,8 @@ class DualAveraging(Adaptation):
 
     def tuning(self, state: StepSizeSearch, is_warmup: jax.Array) -> jax.Array:
         """Step size, (): after the warm-up its average over the warm-up."""
-        found = jnp.where(is_warmup, state.log_step_size, state.log_step_size_avg)
-        return jnp.clip(jnp.exp(found), self.least, self.most)
+        log_step_size = jnp.where(is_warmup, state.log_step_size, state.log_step_size_avg)
+        return jnp.clip(jnp.exp(log_step_size), self.least, self.most)
 
     def update(self, state: StepSizeSearch, stage, position, statistics: dict) -> StepSizeSearch:
         """State after an iteration.
@@ -213,8 +213,8 @@ class MetricAdaptation(Adaptation):
     def tuning(self, state: MetricSearch, is_warmup: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Step size, (), and inverse mass matrix, (Q,) or (Q, Q)."""
         search = state.step_size
-        found = jnp.where(is_warmup, search.log_step_size, search.log_step_size_avg)
-        return jnp.exp(found), state.inverse_mass
+        log_step_size = jnp.where(is_warmup, search.log_step_size, search.log_step_size_avg)
+        return jnp.exp(log_step_size), state.inverse_mass
 
     def update(self, state: MetricSearch, stage, position, statistics: dict) -> MetricSearch:
         """State after an iteration."""
@@ -231,8 +231,8 @@ class MetricAdaptation(Adaptation):
             welford = mass_matrix.WelfordAlgorithmState(state.mean, state.m2, state.count)
             return mass_matrix.MassMatrixAdaptationState(state.inverse_mass, welford)
 
-        def unwrap(search, found):
-            inverse_mass, (mean, m2, count) = found
+        def unwrap(search, estimate):
+            inverse_mass, (mean, m2, count) = estimate
             return MetricSearch(search, inverse_mass, mean, m2, jnp.asarray(count, int))
 
         counted = unwrap(search, update(wrap(state), position))

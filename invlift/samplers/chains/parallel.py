@@ -167,14 +167,14 @@ class _Scheduler:
 
     def hand_over(self) -> list[Chain]:
         """The same, of chains that do not go on: what they are made of is let go."""
-        found = []
+        chains = []
         while self._states:
             state = self._states.pop(0)
             if state is not None:
-                found.append(gather(self._plan, state))
+                chains.append(gather(self._plan, state))
             del state
             give_back_memory()
-        return found
+        return chains
 
     def run(self) -> None:
         """Run all chains to the goal, and to the next one."""

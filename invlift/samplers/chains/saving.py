@@ -155,11 +155,11 @@ class CheckpointStore:
     def _check_record(self) -> None:
         """The record must be that of this run."""
         try:
-            found = Fingerprint(**json.loads(self._record.read_bytes()[:10_000]))
+            saved = Fingerprint(**json.loads(self._record.read_bytes()[:10_000]))
         except (ValueError, TypeError, RecursionError):
             raise _other(self._record, "the record of a run") from None
         folder = OutputFolder(self.directory, "run", self._record.name)
-        folder.check_identity(asdict(found), asdict(self.run))
+        folder.check_identity(asdict(saved), asdict(self.run))
 
     def save(self, chain: int, state: ChainState, increments: Sequence[Increment]) -> None:
         """Add what a chain has gathered since it was last saved.

@@ -55,9 +55,9 @@ def _is_same_beside(iterate: Callable[..., tuple]) -> bool:
     """Whether a computation gives the same bits alone and twice at the same time."""
     alone = jax.tree.leaves(iterate())
     with ThreadPoolExecutor(2) as pool:
-        beside = [jax.tree.leaves(found) for found in pool.map(iterate, range(2))]
+        beside = [jax.tree.leaves(leaves) for leaves in pool.map(iterate, range(2))]
     return all(
         np.array_equal(one, other, equal_nan=True)
-        for found in beside
-        for one, other in zip(alone, found, strict=True)
+        for leaves in beside
+        for one, other in zip(alone, leaves, strict=True)
     )

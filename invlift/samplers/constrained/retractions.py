@@ -253,8 +253,8 @@ def retract(
     unmoved = jnp.asarray(jnp.finfo(origin.dtype).max)
     no = jnp.asarray(False)
     first = (start, unmoved, error_of(start), no, no, 0, 0)
-    found = jax.lax.while_loop(is_running, iterate, first)
-    multiplier, move, _, is_expected, is_early, num_evaluations, _ = found
+    last = jax.lax.while_loop(is_running, iterate, first)
+    multiplier, move, _, is_expected, is_early, num_evaluations, _ = last
     position = origin - target.apply_jacobian_transpose(point, multiplier)
     is_settled = move <= move_tolerance
     is_converged = is_settled | (is_expected & stops_early)

@@ -91,8 +91,8 @@ class Alternate(Kernel, settings=True):
         def walk_on(part):
             def walk():
                 start = self.kernel.init(part, state.position)
-                end, found = self.kernel.step(part, rng_key, start, tuning)
-                return self.kernel.position(end), found
+                end, recorded = self.kernel.step(part, rng_key, start, tuning)
+                return self.kernel.position(end), recorded
 
             return walk
 

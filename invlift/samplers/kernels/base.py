@@ -34,13 +34,13 @@ def statistics(
     acceptance_rate, is_accepted, num_steps=1, num_factorisations=1, **further
 ) -> dict[str, jax.Array]:
     """Statistics of a transition by name, () each: see :meth:`Kernel.step`."""
-    found = {
+    recorded = {
         "acceptance_rate": acceptance_rate,
         "is_accepted": is_accepted,
         "num_steps": num_steps,
         "num_factorisations": num_factorisations,
     }
-    return jax.tree.map(jnp.asarray, found | further)
+    return jax.tree.map(jnp.asarray, recorded | further)
 
 
 class Kernel(Module, settings=True):

@@ -90,7 +90,7 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
         fresh = sample_momentum(target, key_momentum, state.point)
         momentum = kept * state.momentum + jnp.sqrt(1.0 - kept**2) * fresh
         start = build_state(state.point, momentum)
-        end, found = self.walk(target, key_accept, start, *quarter_period(key_time, tuning))
+        end, recorded = self.walk(target, key_accept, start, *quarter_period(key_time, tuning))
         # Reversed by a rejection, or the density would not be invariant (Horowitz 1991).
-        momentum = jnp.where(found["is_accepted"], end.momentum, -end.momentum)
-        return PhasePoint(end.point, momentum, jnp.asarray(True)), found
+        momentum = jnp.where(recorded["is_accepted"], end.momentum, -end.momentum)
+        return PhasePoint(end.point, momentum, jnp.asarray(True)), recorded

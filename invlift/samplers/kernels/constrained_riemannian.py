@@ -119,10 +119,10 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
             return advance(target, inverse_metric, trajectory, length)
 
         start = Trajectory(place, momentum, jnp.asarray(0), jnp.asarray(2), jnp.asarray(False))
-        chosen, end, *found = decided(key_accept, start, num_steps, go_on, energy)
+        chosen, end, *decision = decided(key_accept, start, num_steps, go_on, energy)
         return chosen.state.point, statistics(
             chosen.state.point,
-            *found,
+            *decision,
             end.count,
             end.has_failed.astype(int),
             work(end.num_evaluations),

@@ -113,8 +113,8 @@ def _metric(inverse_mass: jax.Array):
     metric = default_metric(inverse_mass)
 
     def kinetic_energy(momentum, position=None):
-        found = metric.kinetic_energy(momentum, position)
-        return jnp.where(found >= 0.0, found, jnp.inf)
+        energy = metric.kinetic_energy(momentum, position)
+        return jnp.where(energy >= 0.0, energy, jnp.inf)
 
     return metric._replace(kinetic_energy=kinetic_energy)
 

@@ -69,11 +69,11 @@ class Distribution(Transformation):
         is_falling = np.greater(*ends)
         for _ in range(NUM_HALVINGS):
             middle = 0.5 * (low + high)
-            found = np.ravel(self.transform(jnp.asarray(middle)))
-            is_low = (found < value) != is_falling
+            values = np.ravel(self.transform(jnp.asarray(middle)))
+            is_low = (values < value) != is_falling
             low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
-        width = np.ravel(self.transform(jnp.asarray(middle + 1e-6))) - found
-        return np.where(np.abs(found - value) <= np.abs(width), middle, np.nan)
+        width = np.ravel(self.transform(jnp.asarray(middle + 1e-6))) - values
+        return np.where(np.abs(values - value) <= np.abs(width), middle, np.nan)
 
     def log_density(self, value: jax.Array) -> jax.Array:
         """Log density of a value, (), normalised, in the logarithm of one over its unit."""

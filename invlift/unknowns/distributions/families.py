@@ -283,10 +283,10 @@ def uniform(low: float | np.ndarray, high: float | np.ndarray) -> Uniform:
         If a bound is not finite, or high not above low.
     """
     low, high = _finite("uniform, low", low), _finite("uniform, high", high)
-    found = _of_one_shape(Uniform(low, high))
+    made = _of_one_shape(Uniform(low, high))
     if not np.all(np.asarray(high) > np.asarray(low)):
         raise InputError("uniform, high", f"a number above low, {low}", f"{high}", "correct it")
-    return found
+    return made
 
 
 def lognormal(
@@ -410,19 +410,19 @@ def exponential(mean: float | np.ndarray) -> Exponential:
     return Exponential(_positive("exponential, mean", mean))
 
 
-def _of_one_shape(found: _Elementwise) -> _Elementwise:
+def _of_one_shape(distribution: _Elementwise) -> _Elementwise:
     """The distribution, if its parameters are numbers, or arrays of one shape."""
     try:
-        found.shape  # noqa: B018
+        distribution.shape  # noqa: B018
     except ValueError:
         where, shapes = (
-            type(found).__name__.lower(),
-            [leaf.shape for leaf in jax.tree.leaves(found)],
+            type(distribution).__name__.lower(),
+            [leaf.shape for leaf in jax.tree.leaves(distribution)],
         )
         raise InputError(
             where, "numbers, or arrays of one shape", f"{shapes}", "correct one"
         ) from None
-    return found
+    return distribution
 
 
 def _finite(where: str, values) -> jax.Array:

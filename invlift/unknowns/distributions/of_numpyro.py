@@ -82,9 +82,9 @@ class Exact(_OfNumpyro):
             return super().whiten(value)
         at = jnp.zeros(self.num_white)
         slope = jax.jacfwd(lambda white: jnp.ravel(self.transform(white)))(at)
-        found, *_ = jnp.linalg.lstsq(slope, jnp.ravel(value - self.transform(at)))
-        is_found = jnp.allclose(self.transform(found), value, rtol=1e-9, atol=0.0)
-        return np.where(is_found, found, np.nan)
+        scores, *_ = jnp.linalg.lstsq(slope, jnp.ravel(value - self.transform(at)))
+        is_found = jnp.allclose(self.transform(scores), value, rtol=1e-9, atol=0.0)
+        return np.where(is_found, scores, np.nan)
 
     @property
     def _whitening(self):
@@ -114,8 +114,8 @@ class Quantiles(Exact):
             return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
 
         score, _ = jax.lax.fori_loop(0, NUM_HALVINGS, halve, (low, high))
-        found, slope = jax.jvp(whitening.transform, (score,), (jnp.ones_like(score),))
-        is_there = jnp.isclose(found, value, rtol=1e-6, atol=0.0).all()
+        quantile, slope = jax.jvp(whitening.transform, (score,), (jnp.ones_like(score),))
+        is_there = jnp.isclose(quantile, value, rtol=1e-6, atol=0.0).all()
         density = log_normal(score) - jnp.sum(jnp.log(jnp.abs(slope)))
         return jnp.where(is_there, density, -jnp.inf)
 

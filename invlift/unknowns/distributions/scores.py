@@ -69,9 +69,9 @@ def centre_of(given: dist.Distribution, shape: tuple[int, ...]) -> jax.Array:
 
 def _kind(given) -> _Score | None:
     """What scores values of a distribution: by its own class, or by its moments."""
-    found = _SCORES.get(type(given))
-    if found is not None or given.event_shape or isinstance(given, WITH_ATOMS):
-        return found
+    kind = _SCORES.get(type(given))
+    if kind is not None or given.event_shape or isinstance(given, WITH_ATOMS):
+        return kind
     try:
         _by_moments(given, given.mean)
     except NotImplementedError:

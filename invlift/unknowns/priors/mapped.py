@@ -129,8 +129,8 @@ class _Through(NamedTuple):
     def pull_back(self, weights, directions, pushed):
         inside = self.tangent.push(directions)
         pulled = self.outer.pull_map(self.inner, weights)
-        found = self.tangent.pull_back(pulled, directions, inside)
+        pulled_back = self.tangent.pull_back(pulled, directions, inside)
         if self.outer.is_map_affine:
-            return found
+            return pulled_back
         by_inner = jax.grad(lambda v: jnp.sum(weights * self.outer.push_map(v, inside)))
-        return found + self.tangent.pull(by_inner(self.inner))
+        return pulled_back + self.tangent.pull(by_inner(self.inner))

@@ -77,8 +77,8 @@ class NamedPrior(Prior):
         if not self._has_tangents:
             is_elementwise = all(part.is_elementwise for part in self.parts.values())
             return linearised(self.transform, white, is_elementwise)
-        found = [part.linearise(own) for _, part, own in self.split(white)]
-        values, tangents = zip(*found, strict=True)
+        parts = [part.linearise(own) for _, part, own in self.split(white)]
+        values, tangents = zip(*parts, strict=True)
         return jnp.concatenate(values), _Beside(self, tangents)
 
     def log_reference(self, white: jax.Array) -> jax.Array:
@@ -97,7 +97,7 @@ class NamedPrior(Prior):
         InputError
             If a value cannot be, or an unknown has a prior, which is not inverted.
         """
-        found = []
+        scores = []
         for name, _ in self.shapes:
             with errors_at(("starts", name)):
                 white = np.asarray(self.parts[name].whiten(values[name]))
@@ -105,8 +105,8 @@ class NamedPrior(Prior):
                 expected = "values that the distribution can have"
                 remedy = "give another, or an array of standard normal variables"
                 raise InputError(("starts", name), expected, f"{values[name]}"[:80], remedy)
-            found.append(white)
-        return np.concatenate(found)
+            scores.append(white)
+        return np.concatenate(scores)
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
         """What is unknown about the priors among the parts, as `phi_prior_range` of `phi`."""

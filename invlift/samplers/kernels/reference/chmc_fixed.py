@@ -29,8 +29,8 @@ class FixedConstrainedHMC(ConstrainedKernel, settings=True):
         """One transition from a point to a point; ``tuning`` is the step size, ()."""
         key_momentum, key_accept = jax.random.split(rng_key)
         start = build_state(state, sample_momentum(target, key_momentum, state))
-        end, found = self.walk(target, key_accept, start, tuning, self.num_steps)
-        return end.point, found
+        end, recorded = self.walk(target, key_accept, start, tuning, self.num_steps)
+        return end.point, recorded
 
 
 class ConstrainedLangevin(FixedConstrainedHMC, settings=True):

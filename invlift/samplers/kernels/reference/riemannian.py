@@ -162,11 +162,11 @@ class RiemannianHMC(Kernel, settings=True):
         noise = jax.random.normal(key_momentum, state.position.shape)
         zero = jnp.asarray(0)
         start = Trajectory(state, state.lower @ noise, zero, zero, jnp.asarray(False))
-        chosen, end, *found = decided(
+        chosen, end, *decision = decided(
             key_accept, start, self.num_steps, lambda at: self.advance(target, at, tuning), energy
         )
-        found = *found, end.count, end.num_evaluations
-        return chosen.state, statistics(*found, num_divergences=end.has_failed.astype(int))
+        decision = *decision, end.count, end.num_evaluations
+        return chosen.state, statistics(*decision, num_divergences=end.has_failed.astype(int))
 
     def advance(self, target: Density, trajectory: Trajectory, step_size) -> Trajectory:
         """One step of the generalised leapfrog method, and the check of its way back."""
