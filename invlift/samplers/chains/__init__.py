@@ -1,1 +1,1 @@
-"""Chains: one, several, their adaptation, and how they are saved."""
+"""Chains: running one or several, adaptation, and saving."""

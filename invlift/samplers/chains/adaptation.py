@@ -1,4 +1,4 @@
-"""What is tuned during warm-up: nothing, a step size, or a step size and a metric."""
+"""Adaptation during warm-up: none, of a step size, or of a step size and a metric."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from invlift.programs.pytrees import PyTree
 
 @dataclass(frozen=True)
 class Adaptation:
-    """How a kernel is tuned: as it stands there is nothing to tune.
+    """Base class of adaptations, which tunes nothing.
 
-    Its state is a pytree of arrays and saved with the chain.
+    The state of an adaptation is a pytree of arrays, and is saved with the chain.
     """
 
-    #: Whether there is something to tune, so that a chain needs a warm-up.
+    #: Whether the kernel is tuned, so that a chain needs a warm-up.
     is_tuned: ClassVar[bool] = False
 
     def schedule(self, num_warmup: int) -> np.ndarray:
-        """What to do in which iteration of the warm-up, (num_warmup, k) int; k may be 0."""
+        """Return the stage of each warm-up iteration, (num_warmup, k) int; k may be 0."""
         return np.zeros((num_warmup, 0), int)
 
     def init(self, dimension: int) -> PyTree:
-        """State before the first iteration, for positions of (dimension,)."""
+        """Return the state before the first iteration, for positions of shape (dimension,)."""
         return ()
 
     def tuning(self, state: PyTree, is_warmup: jax.Array) -> PyTree:
-        """What the kernel uses in the next iteration.
+        """Return the tuning parameters of the next iteration.
 
         Parameters
         ----------
@@ -48,7 +48,7 @@ class Adaptation:
     def update(
         self, state: PyTree, stage: jax.Array, position: jax.Array, statistics: dict
     ) -> PyTree:
-        """State after an iteration of the warm-up.
+        """Return the state after an iteration of the warm-up.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class Adaptation:
             The iteration's row of the schedule.
         position : (Q,)
         statistics : dict
-            The transition's.
+            Statistics of the transition.
 
         Returns
         -------
@@ -66,23 +66,24 @@ class Adaptation:
         return state
 
     def report(self, tuning: PyTree) -> dict[str, jax.Array]:
-        """What to keep of the tuning with each draw, by name: scalars, ()."""
+        """Return the tuning parameters to store with each draw, by name: scalars, ()."""
         return {}
 
 
 class StepSizeSearch(NamedTuple):
-    """State of dual averaging (Hoffman & Gelman 2014, Algorithm 5), its five numbers as floats.
+    """State of dual averaging (Hoffman & Gelman 2014, Algorithm 5), five numbers as floats.
 
     Attributes
     ----------
     log_step_size, log_step_size_avg : ()
-        Of the step to try next, and averaged with late iterations weighing most.
+        Logarithm of the next step size, and its average with the largest weights on late
+        iterations.
     step : ()
         Number of the next iteration, from 1.
     avg_error : ()
         Average of the target minus the acceptance rate.
     mu : ()
-        What the logarithm is drawn towards.
+        Value to which the logarithm is attracted.
     """
 
     log_step_size: jax.Array
@@ -93,13 +94,13 @@ class StepSizeSearch(NamedTuple):
 
     @classmethod
     def from_step_size(cls, step_size: float) -> StepSizeSearch:
-        """State before the first iteration; the step size is drawn towards ten times the first."""
+        """Return the first state; the search is attracted to ten times the given step size."""
         numbers = (np.log(step_size), 0.0, 1.0, 0.0, np.log(10.0 * step_size))
         return cls(*map(np.asarray, numbers))
 
     def updated(self, acceptance_rate: jax.Array, target: float) -> StepSizeSearch:
-        """State after an iteration with the given acceptance rate, ()."""
-        # Here, as half a second of imports is only worth it where a program is made.
+        """Return the state after an iteration with a given acceptance rate, ()."""
+        # Imported here: the import takes half a second, and only this method needs it.
         from blackjax.adaptation import step_size
 
         _, update, _ = step_size.dual_averaging_adaptation(target)
@@ -109,14 +110,14 @@ class StepSizeSearch(NamedTuple):
 
 @dataclass(frozen=True)
 class DualAveraging(Adaptation):
-    """Step size by dual averaging of the acceptance rate (Hoffman & Gelman 2014, section 3.2).
+    """Adaptation of the step size by dual averaging (Hoffman & Gelman 2014, section 3.2).
 
     Attributes
     ----------
     target : float
-        Acceptance rate aimed at.
+        Target acceptance rate.
     initial, least, most : float
-        Where the search starts, and between what the step size stays.
+        First, smallest and largest step size.
     """
 
     is_tuned: ClassVar[bool] = True
@@ -127,26 +128,26 @@ class DualAveraging(Adaptation):
     most: float
 
     def init(self, dimension: int) -> StepSizeSearch:
-        """State before the first iteration."""
+        """Return the state before the first iteration."""
         return StepSizeSearch.from_step_size(self.initial)
 
     def tuning(self, state: StepSizeSearch, is_warmup: jax.Array) -> jax.Array:
-        """Step size, (): after the warm-up its average over the warm-up."""
+        """Return the step size, (); after the warm-up its average over the warm-up."""
         log_step_size = jnp.where(is_warmup, state.log_step_size, state.log_step_size_avg)
         return jnp.clip(jnp.exp(log_step_size), self.least, self.most)
 
     def update(self, state: StepSizeSearch, stage, position, statistics: dict) -> StepSizeSearch:
-        """State after an iteration.
+        """Return the state after an iteration.
 
-        The search averages step sizes as they are used: if it averaged those beyond the bounds,
-        its result would be too close to the bound.
+        The search averages the step sizes after clipping to the bounds.  An average of values
+        beyond a bound would be too close to that bound.
         """
         new = state.updated(statistics["acceptance_rate"], self.target)
         bounded = jnp.clip(new.log_step_size, np.log(self.least), np.log(self.most))
         return new._replace(log_step_size=bounded)
 
     def report(self, tuning: jax.Array) -> dict[str, jax.Array]:
-        """The step size."""
+        """Return the step size, by name."""
         return {"step_size": tuning}
 
 
@@ -157,11 +158,11 @@ class MetricSearch(NamedTuple):
     ----------
     step_size : StepSizeSearch
     inverse_mass : (Q,) or (Q, Q)
-        In use.
+        Inverse mass matrix in use, or its diagonal.
     mean, m2 : (Q,), and (Q,) or (Q, Q)
-        Of the positions of the current window: mean, and sum of products of deviations.
+        Mean of the positions in the current window, and sum of products of their deviations.
     count : () int
-        Their number.
+        Number of these positions.
     """
 
     step_size: StepSizeSearch
@@ -173,16 +174,16 @@ class MetricSearch(NamedTuple):
 
 @dataclass(frozen=True)
 class MetricAdaptation(Adaptation):
-    """Stan's windows: step size all along, metric from windows of doubling length.
+    """Stan's adaptation: step size in all iterations, metric in windows of doubling length.
 
-    Carpenter et al. (2017), section 3.2, with BlackJAX's parts.  With the identity metric the step
-    size alone is adapted.
+    See Carpenter et al. (2017), section 3.2.  The implementation is BlackJAX's.  With the identity
+    metric only the step size is adapted.
 
     Attributes
     ----------
     metric : {"identity", "diagonal", "dense"}
     target : float
-        Acceptance rate aimed at.
+        Target acceptance rate.
     """
 
     is_tuned: ClassVar[bool] = True
@@ -191,7 +192,7 @@ class MetricAdaptation(Adaptation):
     target: float
 
     def schedule(self, num_warmup: int) -> np.ndarray:
-        """Whether a position counts for the metric, and a window ends, (num_warmup, 2)."""
+        """Return 0 or 1 for "position counts for the metric" and "window ends", (num_warmup, 2)."""
         if self.metric == "identity":
             return np.zeros((num_warmup, 2), int)
         from blackjax.adaptation.staged_adaptation import build_schedule
@@ -199,7 +200,7 @@ class MetricAdaptation(Adaptation):
         return np.asarray(build_schedule(num_warmup), int).reshape(num_warmup, 2)
 
     def init(self, dimension: int) -> MetricSearch:
-        """State before the first iteration."""
+        """Return the state before the first iteration."""
         zeros = np.zeros(dimension)
         is_dense = self.metric == "dense"
         return MetricSearch(
@@ -211,13 +212,13 @@ class MetricAdaptation(Adaptation):
         )
 
     def tuning(self, state: MetricSearch, is_warmup: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Step size, (), and inverse mass matrix, (Q,) or (Q, Q)."""
+        """Return the step size, (), and the inverse mass matrix, (Q,) or (Q, Q)."""
         search = state.step_size
         log_step_size = jnp.where(is_warmup, search.log_step_size, search.log_step_size_avg)
         return jnp.exp(log_step_size), state.inverse_mass
 
     def update(self, state: MetricSearch, stage, position, statistics: dict) -> MetricSearch:
-        """State after an iteration."""
+        """Return the state after an iteration."""
         search = state.step_size.updated(statistics["acceptance_rate"], self.target)
         state = state._replace(step_size=search)
         if self.metric == "identity":
@@ -237,7 +238,7 @@ class MetricAdaptation(Adaptation):
 
         counted = unwrap(search, update(wrap(state), position))
         state = _choose(counts == 1, counted, state)
-        # A new metric, and the search for its step size begins where the last one ended.
+        # With the new metric, the step size search restarts from the last average step size.
         average = search.log_step_size_avg
         begun = StepSizeSearch(
             average,
@@ -249,7 +250,7 @@ class MetricAdaptation(Adaptation):
         return _choose(ends == 1, unwrap(begun, final(wrap(state))), state)
 
     def report(self, tuning: tuple[jax.Array, jax.Array]) -> dict[str, jax.Array]:
-        """The step size."""
+        """Return the step size, by name."""
         return {"step_size": tuning[0]}
 
 

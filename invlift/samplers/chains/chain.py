@@ -1,9 +1,8 @@
-"""Running one chain: warm-up, sampling, in blocks that can be watched, stopped and resumed.
+"""Running one chain, warm-up and sampling, in blocks that can be watched, stopped and resumed.
 
-A chain's random numbers depend on its key and the iteration alone, and every block starts from
-nothing but a position, what the kernel carries with it, the state of the step-size search and an
-iteration number.  Draws are therefore the same bits whatever runs the chain, and whether or not it
-was interrupted.
+The random numbers of a chain depend only on its key and the iteration number.  A block depends only
+on the position, the carried fields of the kernel's state, the state of the adaptation and the
+iteration number.  Draws are therefore bit-identical on any executor, with or without interruption.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ from invlift.samplers.chains.turns import at_once
 
 
 class Progress(NamedTuple):
-    """A chain's news after a block.
+    """Progress of a chain after a block.
 
     Attributes
     ----------
     chain : int
     iteration : int
-        Iterations done, warm-up included.
+        Iterations so far, warm-up included.
     is_warmup : bool
     step_size : float or None
-        Of the last iteration, if the kernel has one.
+        Step size of the last iteration, if the kernel has one.
     acceptance_rate : float
-        Averaged over the block.
+        Average over the block.
     num_failures : int or None
-        In this block: what the kernel counts as such, if anything.
+        Failures in this block, if the kernel counts any.
     num_factorisations : int
-        In this block.
+        Factorisations in this block.
     seconds : float
-        Time that the chain has taken so far.
+        Time of the chain so far.
     """
 
     chain: int
@@ -72,22 +71,23 @@ def run_blocks(
     call_seconds: float = 0.0,
     turns: Callable = at_once,
 ) -> Iterator[Block]:
-    """Run a chain on from a position, block by block.
+    """Continue a chain from a position, block by block.
 
     Parameters
     ----------
     target
-        Of the kind that the kernel walks on.
+        Target of the kernel's ``target_kind``.
     plan : Plan
     rng_key : jax.Array
-        The chain's own key.
+        Key of this chain.
     position : Position
     num_draws : int, optional
-        Draws after which to end, if not those of the plan.
+        Total number of draws, if it differs from that of the plan.
     call_seconds : float
-        About how long a call of the program may take.  As many blocks of a small model as it lasts
-        for are yielded as one; a single one during warm-up, where the time of an iteration changes,
-        and where moments are kept, whose bits depend on how many draws are merged at a time.
+        Approximate time limit of a call of the program.  If several blocks fit in it, they run in
+        one call, and are yielded as one block.  A call runs a single block during warm-up, where
+        the time of an iteration changes, and when moments are kept, because their bits depend on
+        the number of draws merged at a time.
     turns : callable
         Calls the program when it may run: :class:`~invlift.samplers.chains.turns.Turns`.
 
@@ -120,19 +120,19 @@ def run_blocks(
 
 
 def _is_over(plan: Plan, position: Position) -> bool:
-    """Whether warm-up, or all, has had its time."""
+    """Return whether the time of the warm-up, or of the whole chain, is over."""
     return plan.is_over(position.seconds, position.iteration < plan.num_warmup)
 
 
 def _skipped(plan: Plan, position: Position) -> Position:
-    """The position behind the warm-up, if that has had its time."""
+    """Return the position moved to the end of the warm-up, if the time of the warm-up is over."""
     if position.iteration < plan.num_warmup and _is_over(plan, position):
         return position._replace(iteration=plan.num_warmup)
     return position
 
 
 class _Program:
-    """What runs the blocks of a chain."""
+    """Compiled program of a chain's blocks, with the last state of the kernel."""
 
     def __init__(self, target, plan: Plan, rng_key: jax.Array, dimension: int) -> None:
         self._target, self._plan, self._rng_key = target, plan, rng_key
@@ -147,8 +147,8 @@ class _Program:
         Returns
         -------
         tuple
-            Position, (Q,), what the kernel carries, the adaptation's state, and draws, what the
-            model computes on the way, and statistics, dicts of arrays (num, ...).
+            Position, (Q,), the carried fields of the kernel's state, the adaptation's state, and
+            three dicts of arrays (num, ...): draws, further values of the model, and statistics.
         """
         plan, first = self._plan, position.iteration
         self._last = self._state_at(position.values, position.carried)
@@ -159,15 +159,16 @@ class _Program:
             plan.kernel, self._target, self._last, position.adaptation, self._rng_key,
             first, num, is_warmup, stages,
         )  # fmt: skip
-        # On the host, as arrays of their own.
+        # Copied to the host.
         recorded = (kept, accumulated, stats)
         recorded = jax.tree.map(lambda rows: np.asarray(rows)[:num].copy(), recorded)
         return *jax.tree.map(np.array, end), *recorded
 
     def _state_at(self, values: np.ndarray, carried: dict[str, np.ndarray]) -> PyTree:
-        """The kernel's state at a position, with what is carried put in.
+        """Return the kernel's state at a position, with the carried fields restored.
 
-        Not evaluated where that is all of it and the last state shows its form.
+        The state is not evaluated if all its fields are carried and the last state gives its
+        structure.
         """
         kernel, state = self._plan.kernel, self._last
         if not carried or state is None or not is_carried_whole(kernel, state):
@@ -176,7 +177,7 @@ class _Program:
 
 
 def progress_of(plan: Plan, chain: int, block: Block) -> Progress:
-    """The news of a chain after a block."""
+    """Return the progress of a chain after a block."""
     stats, failures = block.stats, plan.kernel.standards.failures
     return Progress(
         chain,

@@ -1,9 +1,9 @@
-"""What a chain keeps of a field: some of its draws, and running sums of all of them.
+"""Records of a field in a chain: some of its draws, and running sums of all draws.
 
-The draws of a field are the largest arrays of a run.  Every draw counts in the moments and in the
-means of batches, from which its effective sample size follows; of the draws themselves every
-2^k-th is kept, with k as small as the memory for them allows.  All of it depends on the draws
-alone, and not on how they were handed over.
+The draws of a field are the largest arrays of a run.  All draws enter the moments and the batch
+means, which give the effective sample size.  Of the draws, every 2^k-th is stored, with the
+smallest k that the memory limit allows.  The records depend only on the draws, and not on the sizes
+of the blocks in which they arrive.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 
 from invlift.moments import BatchMeans, Moments
 
-#: Draws in the shortest batch, and the number of batches at which neighbours are joined.
+#: Number of draws in the shortest batch; number of batches at which neighbours are joined.
 SHORTEST, MOST = 25, 64
 
 
 @dataclass
 class FieldRecord:
-    """Draws of a field of N values.
+    """Stored draws, moments and batch sums of a field of N values.
 
     Attributes
     ----------
     max_bytes : float
         Memory for stored draws; at least two are stored.
     num_draws : int
-        Seen so far.
+        Draws so far.
     every : int
         Draws 0, every, 2 every, ... are stored.
     rows : list of (N,) arrays
@@ -39,10 +39,10 @@ class FieldRecord:
     sums : list of (N,) arrays
         Sums over complete batches.
     pending : (N,) array or None
-        Sum over the ``num_pending`` short batches that do not fill one yet.
+        Sum over the ``num_pending`` short batches of the current incomplete batch.
     num_pending : int
     partial : (N,) array or None
-        Sum over the draws that do not fill a short batch yet.
+        Sum over the draws of the current incomplete short batch.
     """
 
     max_bytes: float
@@ -57,7 +57,7 @@ class FieldRecord:
     partial: np.ndarray | None = None
 
     def add(self, values: np.ndarray) -> FieldIncrement:
-        """Add draws, (num, N)."""
+        """Add draws, (num, N), and return the increment of the saved record."""
         moments = Moments.of(values)
         self.moments = moments if self.moments is None else self.moments.merge(moments)
         numbers = self.num_draws + np.arange(len(values))
@@ -75,7 +75,7 @@ class FieldRecord:
         return FieldIncrement(numbers[is_stored], values[is_stored], batches)
 
     def store(self, numbers: np.ndarray, rows: np.ndarray, every: int) -> None:
-        """Store those of the draws with these numbers, rows (num, N), that have their turn."""
+        """Store every ``self.every``-th draw, given their numbers, (num,), and rows, (num, N)."""
         if every > self.every:
             self.rows, self.every = self.rows[:: every // self.every], every
         self.rows += [row.copy() for row in rows[numbers % self.every == 0]]
@@ -96,27 +96,27 @@ class FieldRecord:
             self.size *= 2
 
     def restore_batches(self, size: int, sums: list, pending: np.ndarray | None) -> None:
-        """Take up the batches of a saved record, of which this one has none so far."""
+        """Restore the batches of a saved record into this record without batches."""
         self.size, self.sums, self.pending = size, sums, pending
         self.num_pending = self.num_draws % size // SHORTEST
 
     @property
     def batch_means(self) -> BatchMeans | None:
-        """Means over the complete batches, if there are any."""
+        """Means over the complete batches, or None if there are none."""
         return BatchMeans(self.size, np.stack(self.sums) / self.size) if self.sums else None
 
 
 class FieldIncrement(NamedTuple):
-    """What some draws of a field add to what is stored of it.
+    """Increment of the saved record of a field, from some draws.
 
     Attributes
     ----------
     numbers : (num,) array of int
-        Numbers of the draws that are stored.
+        Numbers of the stored draws.
     rows : (num, N)
-        These draws.
+        The stored draws.
     batches : list of (N,) arrays
-        Sums over the short batches that are now full.
+        Sums over the short batches that these draws complete.
     """
 
     numbers: np.ndarray

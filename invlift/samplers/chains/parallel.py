@@ -1,4 +1,4 @@
-"""Several chains side by side: on threads by default, on any executor by choice."""
+"""Parallel chains: on threads by default, or on any executor."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from invlift.samplers.chains.state import Block, ChainState, Increment, gather
 from invlift.samplers.chains.turns import Turns, at_once
 from invlift.samplers.chains.workers import Processes, Segment, Starts, Threads, Work, Workers
 
-#: Least time between two saves of a chain, s: the first, and the longest that twice the one before
-#: comes to.  A chain is saved after its warm-up as well.
+#: Shortest time between two saves of a chain, s: the initial value, which doubles after each save,
+#: and its upper limit.  A chain is also saved at the end of its warm-up.
 FIRST_INTERVAL, SAVE_INTERVAL = 1.0, 10.0
-#: Time to wait for other chains where one has failed, s.
+#: Time to wait for the other chains after one has failed, s.
 PATIENCE_AFTER_FAILURE = 60.0
-#: Longest time that the calling thread sleeps, s.  If the system sends Ctrl-C to another thread,
-#: this one sees it only when it wakes.
+#: Longest sleep of the calling thread, s.  If the system sends Ctrl-C to another thread, the
+#: calling thread sees it only when it wakes.
 MAX_SLEEP = 0.5
 
 
@@ -46,37 +46,37 @@ def run_chains(
     Parameters
     ----------
     target
-        Of the kind that the plan's kernel walks on.
+        Target of the kernel's ``target_kind``.
     plan : Plan
     starts : (num_chains, Q) array
-        Positions on the manifold.  Or a pytree with that ``shape`` whose ``starts[chain]`` finds
-        one, which each chain then does for itself.
+        Positions on the manifold.  Or a pytree with this ``shape`` whose ``starts[chain]``
+        computes one; each chain then computes its start where it runs.
     seed : int
-        Chain c uses ``fold_in(key(seed), c)``: its draws depend on nothing else.
+        Chain c uses the key ``fold_in(key(seed), c)``, on which all its random numbers depend.
     executor : concurrent.futures.Executor, optional
-        Threads, one per core, if left out.  With any other kind the chains run in other processes,
-        a few seconds at a time.
+        By default a pool of threads, one per core.  On an executor that is not a thread pool, the
+        chains run in other processes, a few seconds at a time.
     store : CheckpointStore, optional
-        Where chains are saved as they run, and taken up again if they are there already.
+        Store of the running chains.  Chains that it already holds are continued.
     max_seconds : float, optional
         Time from now after which all chains end, to within a segment.
     next_goal : callable
-        Asked when all chains have made the draws of the plan: how many they are to have next, or
-        None if that was all.  Without it the draws of the plan are all.
+        Called when all chains have reached their number of draws.  It returns the next number of
+        draws, or None to end.  Without it, the chains end at the number of the plan.
     on_progress : callable
         Called after every block.
     turns : Turns, optional
-        That of other runs of this problem that are in threads beside this one.
+        Turns shared with other runs of this problem in concurrent threads.
 
     Returns
     -------
     Run
-        After Ctrl-C, with the draws made so far (:func:`cut_to_one_length`).
+        After Ctrl-C, with the draws so far (:func:`cut_to_one_length`).
 
     Raises
     ------
     InputError
-        If a start of the array is not on the manifold that the kernel walks on.
+        If a start of the array is not on the kernel's manifold.
     """
     work = Work(target, plan, starts, int(seed))
     owned = None
@@ -99,7 +99,7 @@ def run_chains(
     )
     if max_seconds is not None:
         scheduler.deadline = time.monotonic() + max_seconds
-    # In a separate thread, so that Ctrl-C cannot stop it within a block.
+    # In a separate thread, so that Ctrl-C cannot interrupt the scheduler within a block.
     leading = ThreadPoolExecutor(1, thread_name_prefix="scheduler")
     is_interrupted = False
     try:
@@ -123,15 +123,15 @@ def run_chains(
 
 
 class _Scheduler:
-    """Hands out the segments of the chains, keeps what they bring, and saves it.
+    """Scheduler that submits the segments of the chains, and collects and saves their blocks.
 
     Attributes
     ----------
     workers : Workers
     deadline : float
-        When all chains end, by ``time.monotonic``.
+        Time at which all chains end, on the clock ``time.monotonic``.
     has_left : bool
-        Whether segments were done without that are still running.
+        Whether the scheduler has ended without waiting for segments that still run.
     """
 
     def __init__(
@@ -156,17 +156,17 @@ class _Scheduler:
         self._stopped_at = float("inf")
 
     def stop(self) -> None:
-        """Have it end soon; what the chains are at is kept."""
+        """Ask the scheduler to end soon; the blocks of running segments are kept."""
         self._is_stopped.set()
         self._stopped_at = min(self._stopped_at, time.monotonic())
         self.workers.stop()
 
     def results(self) -> list[Chain]:
-        """What the chains have gathered that have begun."""
+        """Return the results of all chains that have begun."""
         return [gather(self._plan, state) for state in self._states if state is not None]
 
     def hand_over(self) -> list[Chain]:
-        """The same, of chains that do not go on: what they are made of is let go."""
+        """Return the final results of all chains that have begun, and free their states."""
         chains = []
         while self._states:
             state = self._states.pop(0)
@@ -177,7 +177,7 @@ class _Scheduler:
         return chains
 
     def run(self) -> None:
-        """Run all chains to the goal, and to the next one."""
+        """Run all chains to the plan's number of draws, and to each next goal."""
         goal = self._plan.num_draws
         try:
             while goal is not None:
@@ -195,7 +195,7 @@ class _Scheduler:
         return self._is_stopped.is_set() or time.monotonic() > self.deadline
 
     def _run_to(self, goal: int) -> None:
-        """Run all chains until they have so many draws."""
+        """Run all chains until they have ``goal`` draws."""
         running: dict[Future, int] = {}
         for chain in range(len(self._states)):
             self._hand_out(chain, goal, running)
@@ -215,9 +215,9 @@ class _Scheduler:
             raise
 
     def _give_up(self, running: dict[Future, int]) -> None:
-        """Have all chains end after a failure, and keep what they still bring.
+        """Stop all chains after a failure, and keep the blocks that they still return.
 
-        Of several chains that failed the first is blamed, whichever was sooner.
+        If several chains failed, raise the error of the first by number, not by time.
         """
         self.stop()
         for future in running:
@@ -231,7 +231,7 @@ class _Scheduler:
             future.result()
 
     def _hand_out(self, chain: int, goal: int, running: dict[Future, int]) -> None:
-        """Have a chain go on, unless it is where it is to be and that has been looked at."""
+        """Submit the next segment of a chain, unless the chain is at its end and checked."""
         state, recorded = self._states[chain], self._recorded[chain]
         position = state.position if state else None
         end = self._plan.num_warmup + goal
@@ -242,9 +242,9 @@ class _Scheduler:
     def _take(
         self, chain: int, blocks: Sequence[Block], goal: int, running: dict[Future, int]
     ) -> None:
-        """Take what a segment has brought, and have its chain go on."""
+        """Collect the blocks of a segment, and submit the next segment of its chain."""
         self._recorded[chain] = {}
-        if not blocks:  # it was at its end, or its own time is over
+        if not blocks:  # the chain was at its end, or its time is over
             return
         self._keep(chain, blocks)
         self._hand_out(chain, goal, running)
@@ -269,7 +269,7 @@ class _Scheduler:
                 self._unsaved[chain].append(increment)
 
     def _save(self, chain: int) -> None:
-        """Save what is new of a chain, if anything."""
+        """Save the increments of a chain since its last save, if there are any."""
         if self._store and self._unsaved[chain]:
             self._store.save(chain, self._states[chain], self._unsaved[chain])
             self._unsaved[chain] = []

@@ -1,4 +1,4 @@
-"""What a chain is to do."""
+"""The plan of a chain: its kernel, numbers of iterations, and limits of time and memory."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from invlift.samplers.kernels.base import Kernel
 
 @dataclass(frozen=True)
 class Plan:
-    """What a chain is to do.
+    """Plan of a chain: its kernel, numbers of iterations, and limits of time and memory.
 
     Attributes
     ----------
     kernel : Kernel
     num_warmup, num_draws : int
     max_seconds : float or None
-        Time after which it ends before that, to within a block: its warm-up after half of it.
+        Time limit of the chain, to within a block; the limit of its warm-up is half of it.
     fields : tuple of str
-        Recorded quantities that are fields, of which not all draws need to be stored.
+        Names of the recorded fields, of which not all draws need to be stored.
     max_field_bytes : float
-        Memory for the stored draws of each of these.
+        Memory for the stored draws of each field.
     """
 
     kernel: Kernel
@@ -33,7 +33,7 @@ class Plan:
     max_field_bytes: float = math.inf
 
     def is_over(self, seconds: Sequence[float], is_warmup: bool) -> bool:
-        """Whether warm-up, or all, has had its time: ``seconds`` of warm-up and sampling."""
+        """Return whether warm-up or chain is over, given ``seconds`` of warm-up and sampling."""
         if self.max_seconds is None:
             return False
         return seconds[0] > 0.5 * self.max_seconds if is_warmup else sum(seconds) > self.max_seconds

@@ -1,4 +1,4 @@
-"""The compiled programs that a chain consists of, and what is checked with them."""
+"""Compiled programs of a chain, and checks of its start and of resumed positions."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import Position
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
 
-#: Iterations of a block, between which a chain can be stopped and saved.
+#: Iterations of a block.  A chain can be stopped and saved between blocks.
 BLOCK = 10
-#: Blocks that one call may run where all of a state is carried, and the most numbers of a state
-#: times iterations of a call.
+#: Largest number of blocks in one call, if the whole state is carried; largest product of the size
+#: of a state and the iterations of a call.
 MOST_BLOCKS, MOST_NUMBERS = 100, 100_000
-#: Dimensions Q up to which arrays are small: see :class:`Program`.
+#: Largest dimension Q with small arrays: see :class:`Program`.
 FEW = 300
-#: Dimensions Q between which a block is compiled at its fastest.  Below, a run of usual length is
-#: over sooner with steps 5 % slower and half the compilation; above, compilation would take more
-#: memory than all else (3 GB at 100,000), and steps 15 % slower are the smaller evil.
+#: Range of dimensions Q with full compiler optimisation.  For smaller Q a run of usual length is
+#: faster with half the compilation and steps that are 5 % slower.  For larger Q the compilation
+#: would take more memory than everything else (3 GB at 100,000), so steps 15 % slower are accepted.
 SMALL, LARGE = 1_000, 20_000
 #: Statistics that every transition must return.
 STATISTICS = {"acceptance_rate", "num_factorisations"}
-#: Largest difference, relative to the largest value, between what another machine or version makes
-#: of a position.
+#: Largest difference, relative to the largest value, between the recorded values of a position and
+#: those of another machine or version.
 REPRODUCED = 1e-6
 
 
 def evaluate(kernel, target, position):
-    """The kernel's state at a position, (Q,)."""
+    """Evaluate the kernel's state at a position, (Q,)."""
     return kernel.init(target, position)
 
 
-#: :func:`evaluate` as a program of its own.  Every block starts with it where not all of a state is
-#: carried, so that a resumed chain sees the same bits as one that ran through.
+#: :func:`evaluate` as a separate program.  If not all fields of a state are carried, every block
+#: starts with it, so that a resumed chain has the same bits as an uninterrupted one.
 evaluate_state = Program(evaluate, "some")
 
 
 @program
 def chain_key(seed, chain):
-    """Key of a chain's random numbers, which depend on nothing else."""
+    """Return the key of a chain, on which all its random numbers depend."""
     return jax.random.fold_in(jax.random.key(seed), chain)
 
 
 def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages):
-    """``num`` iterations: new position, what is carried, adaptation's state, draws, values and
-    statistics, as many rows of these as of stages.
+    """Run ``num`` iterations.
 
-    Warm-up and sampling share one program, which halves compilation; what is recorded during
-    warm-up is thrown away.
+    Return the new position, the carried fields, the adaptation's state, draws, further values and
+    statistics.  The last three have as many rows as ``stages``.  Warm-up and sampling share one
+    program, which halves the compilation; the draws and values of warm-up are discarded.
     """
     adaptation = kernel.adaptation
 
     def describe(state, last):
-        """What is kept of a draw: that of the last one where the chain has stayed there.
+        """Describe a draw; on a density, reuse the last description if the chain has not moved.
 
-        On a density it takes an evaluation of the model; a point of a manifold has it at hand.
+        On a density a description evaluates the model.  A point of a manifold already contains it.
         """
         if kernel.target_kind == "manifold":
             return kernel.describe(target, state), ()
@@ -85,7 +85,7 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
 
     last = ()
     if kernel.target_kind != "manifold":
-        # No position is equal to one that is not a number.
+        # No position is equal to NaN, so the first description is always evaluated.
         shapes = jax.eval_shape(lambda state: kernel.describe(target, state), state)
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         last = jnp.full_like(kernel.position(state), jnp.nan), nothing
@@ -98,14 +98,14 @@ _BLOCKS = {effort: Program(_block, effort) for effort in ("small", "some", "full
 
 
 def block_program(dimension: int) -> Program:
-    """A block, compiled for a dimension Q."""
+    """Return the program of a block for a dimension Q."""
     if dimension <= FEW:
         return _BLOCKS["small"]
     return _BLOCKS["full" if SMALL < dimension <= LARGE else "some"]
 
 
 def _scan(step, carry, rng_key, first, num, stages):
-    """Run ``num`` steps, keyed by iteration number, stacking outputs to the length of stages."""
+    """Run ``num`` steps with keys by iteration number; return outputs in as many rows as stages."""
     step = jax.jit(step, inline=True)  # traced once, for the shapes and for the loop
     shapes = jax.eval_shape(step, carry, rng_key, stages[0])[1]
     stacked = jax.tree.map(lambda leaf: jnp.zeros((len(stages), *leaf.shape), leaf.dtype), shapes)
@@ -119,30 +119,29 @@ def _scan(step, carry, rng_key, first, num, stages):
 
 
 def num_rows(state) -> int:
-    """Iterations that one call runs at most, from a state of these shapes.
+    """Return the largest number of iterations in one call, for a state of these shapes.
 
-    More than a block where a state is of few numbers: such iterations may take less time than a
-    call.
+    A small state allows several blocks, because its iterations may take less time than a call.
     """
     size = sum(leaf.size for leaf in jax.tree.leaves(state))
     return BLOCK * max(1, min(MOST_BLOCKS, MOST_NUMBERS // (BLOCK * size)))
 
 
 def carried_of(kernel, state) -> dict[str, jax.Array]:
-    """What of a state is handed on with its position: all where a call may run several blocks."""
+    """Return the carried fields of a state; all leaves if a call may run several blocks."""
     if num_rows(state) == BLOCK:
         return kernel.carried(state)
     return {f"{number:03}": leaf for number, leaf in enumerate(jax.tree.leaves(state))}
 
 
 def is_carried_whole(kernel, state) -> bool:
-    """Whether a state like this one is handed on as a whole."""
+    """Return whether all fields of a state are carried."""
     is_all = {"position", *kernel.carries} == set(getattr(state, "_fields", ()))
     return is_all or num_rows(state) > BLOCK
 
 
 def restored(values, state, carried):
-    """A state at a position, (Q,), made of another, with what was carried put in."""
+    """Return a state at a position, (Q,), with the carried fields put into another state."""
     if not carried:
         return state
     if num_rows(state) > BLOCK:
@@ -153,21 +152,21 @@ def restored(values, state, carried):
 
 
 def padded_schedule(plan: Plan, state) -> np.ndarray:
-    """What the adaptation does in each iteration, with rows of nothing for a whole call behind."""
+    """Return the schedule of the adaptation, followed by zero rows for one whole call."""
     schedule = plan.kernel.adaptation.schedule(plan.num_warmup)
     nothing = np.zeros((num_rows(state), schedule.shape[1]), schedule.dtype)
     return np.concatenate([schedule, nothing])
 
 
 def state_shapes(kernel, target, dimension: int):
-    """``jax.ShapeDtypeStruct`` of a kernel's state at positions of a dimension Q."""
+    """Return the ``jax.ShapeDtypeStruct`` of a kernel's state at positions of dimension Q."""
     return evaluate_state.shapes(kernel, target, jax.ShapeDtypeStruct((dimension,), float))
 
 
 def compile_chain(target, plan: Plan, dimension: int) -> None:
-    """Compile what :func:`run_blocks` calls, for positions of a dimension Q."""
+    """Compile the programs that :func:`run_blocks` calls, for positions of dimension Q."""
     kernel = plan.kernel
-    # Only the shapes at first: the search for a start compiles the evaluation, at the same time.
+    # Only the shapes here: the search for a start compiles the evaluation at the same time.
     state = state_shapes(kernel, target, dimension)
     adapted, rng_key = kernel.adaptation.init(dimension), chain_key.shapes(0, 0)
     stages = padded_schedule(plan, state)[: num_rows(state)]
@@ -189,7 +188,7 @@ def check_start(target, plan: Plan, position: Position, chain: int) -> None:
     plan : Plan
     position : Position
     chain : int
-        Its number, for the message.
+        Number of the chain, for the message.
 
     Raises
     ------
@@ -221,7 +220,7 @@ def _recorded(kernel, target, position):
 def check_reproduced(
     target, plan: Plan, position: Position, recorded: Mapping[str, np.ndarray], chain: int
 ) -> None:
-    """Check that a chain taken up from disk is one of this target.
+    """Check that the target reproduces the recorded values of a chain resumed from disk.
 
     Parameters
     ----------
@@ -229,15 +228,15 @@ def check_reproduced(
     plan : Plan
     position : Position
     recorded : mapping of str to array
-        What was recorded there.
+        Values recorded at the position.
     chain : int
-        Its number, for the message.
+        Number of the chain, for the message.
 
     Raises
     ------
     InputError
-        If what was recorded at its position is not what the target makes of the position: no digest
-        of a user's function sees all that the function may depend on.
+        If the target gives other values at the position than those recorded.  A digest of a user's
+        function cannot include everything on which the function depends; this check does.
     """
     reproduced = _recorded(plan.kernel, target, position.values)
     for name, saved in recorded.items():

@@ -1,4 +1,4 @@
-"""The chains of a run, and how they are cut to one length."""
+"""The result of a run: its chains, cut to equal length."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Run:
         All with the same number of draws.
     compile_seconds : float
     is_interrupted : bool
-        Stopped before the plan was done; the draws made until then are here.
+        Whether the run was stopped early; the draws until then are in ``chains``.
     standards : Standards
-        By what the kernel's statistics are judged.
+        Standards by which the kernel's statistics are judged.
     num_draws_requested : int or None
-        Draws for each chain that were asked for; None for as many as it takes, or if not known.
+        Requested number of draws of each chain; None if the run decides it, or if not known.
     problem : str
         Digest of the problem that was sampled; empty if not known.
     """
@@ -37,17 +37,17 @@ class Run:
     problem: str = ""
 
     def __repr__(self) -> str:
-        """Return how much there is, in a line: arrays would fill pages."""
+        """Return the numbers of chains and draws in one line, without the arrays."""
         num, num_draws = len(self.chains), self.chains[0].num_draws if self.chains else 0
         how = ", interrupted" if self.is_interrupted else ""
         return f"<Run: {num} chain{'s' * (num != 1)} of {num_draws} draws{how}>"
 
 
 def cut_to_one_length(chains: list[Chain]) -> list[Chain]:
-    """Chains with the same number of draws, at least one, and of these as many as there can be.
+    """Return chains cut to an equal number of draws, with the largest total number of draws.
 
-    After an interruption some may have hardly begun: two chains of 1,000 draws are worth more than
-    four of 10.  Two at least are kept if two have draws.
+    After an interruption some chains may be very short: two chains of 1,000 draws are better than
+    four of 10.  At least two chains are kept if two have draws.
     """
     lengths = sorted((chain.num_draws for chain in chains if chain.num_draws), reverse=True)
     if not lengths:
@@ -60,7 +60,7 @@ def cut_to_one_length(chains: list[Chain]) -> list[Chain]:
 
 
 def _cut(chain: Chain, num_draws: int, every: dict[str, int]) -> Chain:
-    """The first ``num_draws`` draws, of fields every so-many-th; moments stay those of all."""
+    """Return the first ``num_draws`` draws; fields are thinned to ``every``, moments unchanged."""
 
     def rows(name: str, values: np.ndarray) -> np.ndarray:
         if name not in every:

@@ -1,4 +1,4 @@
-"""Chains on disk while they run, so that nothing computed is lost and any run can go on."""
+"""Saving of running chains on disk, so that any run can be resumed without loss."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from invlift.samplers.chains.state import ChainState, Increment, Position, start
 
 #: First word of a saved piece, with the version of its layout.
 MAGIC = "invlift-chain-6"
-#: Names of pieces: chain, and iteration behind the last.
+#: File names of pieces: number of the chain, and of iterations up to the end of the piece.
 PIECE = re.compile(r"chain-(\d+)-(\d{8,})\.piece$")
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Everything that decides the draws, except how many are asked for.
+    """Everything that determines the draws, except their number.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Fingerprint:
         Name of the kernel.
     warmup, seed : int
     problem : str
-        Digest of what is sampled (forward map, prior, noise and data), and of the method.
+        Digest of the problem (forward map, prior, noise and data) and of the method.
     """
 
     method: str
@@ -50,18 +50,18 @@ class Fingerprint:
     problem: str
 
     def __str__(self) -> str:
-        """Text of one word, that another run does not have."""
+        """Return a digest of one word that identifies the run."""
         return digest(asdict(self))[:16]
 
 
 def fingerprint(problem: Any, plan: Plan, seed: int) -> Fingerprint:
-    """Fingerprint of a run.
+    """Return the fingerprint of a run.
 
     Parameters
     ----------
     problem
-        The target, or all that it is made of: nothing computed that another machine may find
-        otherwise.
+        The target, or all inputs that define it.  It must not contain computed values that may
+        differ on another machine.
     plan : Plan
     seed : int
     """
@@ -73,19 +73,19 @@ def fingerprint(problem: Any, plan: Plan, seed: int) -> Fingerprint:
 class CheckpointStore:
     """A folder that holds the chains of one run.
 
-    Every save adds one file per chain, ``chain-<chain>-<iteration>.piece``, with what is new since
-    the last one and all that the chain's future depends on.  Its first line says which run and
-    chain it belongs to, between which iterations it lies, and the SHA-256 of all of it; the rest is
+    Every save adds one file for each chain, ``chain-<chain>-<iteration>.piece``.  It holds the
+    increments since the last save, and the position from which the chain continues.  The first line
+    states the run, the chain, the range of iterations, and the SHA-256 of the content.  The rest is
     an archive of NumPy arrays.
 
     Attributes
     ----------
     directory : Path
     run : Fingerprint
-        What the chains belong to.
+        Fingerprint of the run to which the chains belong.
     choices : mapping of str to array
-        What was computed for the run and decides its draws, but may come out differently on another
-        machine: a resumed run keeps those that it was started with.
+        Computed values that determine the draws, but may differ on another machine.  A resumed run
+        uses the values of its first start.
     """
 
     directory: Path
@@ -93,22 +93,22 @@ class CheckpointStore:
     choices: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other runs from the folder: see :func:`invlift.files.atomic.only_writer`."""
+        """Lock the folder against other runs: see :func:`invlift.files.atomic.only_writer`."""
         return only_writer(self.directory)
 
     def claim(self, *, is_resuming: bool) -> CheckpointStore:
-        """Make the folder this run's, or check that it is; under its lock.
+        """Claim the folder for this run, or check that it belongs to it; hold its lock meanwhile.
 
         Returns
         -------
         CheckpointStore
-            The same, with the choices of a run that is resumed.
+            This store; with the saved choices if the run is resumed.
 
         Raises
         ------
         InputError
-            If the folder cannot be written, holds chains and the run is new, or holds chains of
-            another run.
+            If the folder cannot be written, holds chains although the run is new, or holds chains
+            of another run.
         """
         if is_resuming and self.has_record:
             self._check_record()
@@ -123,13 +123,13 @@ class CheckpointStore:
 
     @property
     def has_record(self) -> bool:
-        """Whether the folder is a run's: its choices are those of the record."""
+        """Whether the folder holds the record of a run."""
         return self._record.exists()
 
     def restore_record(self) -> None:
-        """Say again which run the folder belongs to, if somebody has removed it.
+        """Write the record of the run again, if somebody has removed it.
 
-        Chains that are gone from it are then run again by ``--resume``, to the same bits.
+        ``--resume`` then runs the missing chains again, to the same bits.
         """
         if not self.has_record:
             self._write_record()
@@ -139,7 +139,7 @@ class CheckpointStore:
         return self.directory / "choices.npz"
 
     def _load_choices(self) -> dict[str, np.ndarray]:
-        """The choices of the run."""
+        """Return the saved choices of the run."""
         try:
             with np.load(self._choices, allow_pickle=False) as archive:
                 return dict(archive)
@@ -153,7 +153,7 @@ class CheckpointStore:
             temporary.write_text(json.dumps(asdict(self.run)), encoding="utf-8")
 
     def _check_record(self) -> None:
-        """The record must be that of this run."""
+        """Check that the record is that of this run."""
         try:
             saved = Fingerprint(**json.loads(self._record.read_bytes()[:10_000]))
         except (ValueError, TypeError, RecursionError):
@@ -162,10 +162,10 @@ class CheckpointStore:
         folder.check_identity(asdict(saved), asdict(self.run))
 
     def save(self, chain: int, state: ChainState, increments: Sequence[Increment]) -> None:
-        """Add what a chain has gathered since it was last saved.
+        """Save the increments of a chain since its last save.
 
-        Everything it has gathered, if somebody has removed the folder in the meantime: another
-        chain may have made it again since, so the chain's own last piece tells.
+        If somebody has removed the folder in the meantime, save the whole chain.  Another chain may
+        have created the folder again, so this is decided by the chain's last piece.
         """
         num = sum(increment.num for increment in increments)
         saved = state.position.iteration - num
@@ -178,7 +178,7 @@ class CheckpointStore:
             self._save_all(chain, state)
 
     def _save_all(self, chain: int, state: ChainState) -> None:
-        """Write all that a chain has gathered, in the place of what may be there of it."""
+        """Write the whole chain as one piece, and remove its older pieces."""
         self.restore_record()
         older = self._pieces(chain)
         path = self._write_piece(chain, state, _all_arrays(state), state.position.iteration)
@@ -187,7 +187,7 @@ class CheckpointStore:
                 piece.unlink(missing_ok=True)
 
     def _write_piece(self, chain: int, state: ChainState, arrays: dict, num: int) -> Path:
-        """Write what the last iterations, so many, have brought."""
+        """Write the arrays of the last ``num`` iterations as a piece."""
         content = io.BytesIO()
         np.savez(content, **(arrays | _state_arrays(state)))
         last = state.position.iteration
@@ -200,21 +200,21 @@ class CheckpointStore:
         return path
 
     def _path(self, chain: int, iteration: int) -> Path:
-        """The piece of a chain that ends with an iteration."""
+        """Return the path of a chain's piece that ends at an iteration."""
         return self.directory / f"chain-{chain}-{iteration:08d}.piece"
 
     def chains(self) -> list[int]:
-        """Numbers of the chains of which there is anything."""
+        """Return the numbers of the chains that have a saved piece."""
         names = (PIECE.match(path.name) for path in self.directory.glob("chain-*.piece"))
         return sorted({int(name[1]) for name in names if name})
 
     def _pieces(self, chain: int) -> list[Path]:
-        """What has been saved of a chain, in order; other files of such names are let be."""
+        """Return the saved pieces of a chain, in order; files with other names are ignored."""
         paths = self.directory.glob(f"chain-{chain}-*.piece")
         return sorted(path for path in paths if PIECE.match(path.name))
 
     def load(self, chain: int, plan: Plan) -> ChainState | None:
-        """The chain as last saved, or None.
+        """Load the chain as last saved; return None if there is no piece.
 
         Raises
         ------
@@ -236,7 +236,7 @@ class CheckpointStore:
         return state
 
     def _read(self, path: Path, chain: int) -> tuple[int, int, dict]:
-        """First iteration, the one behind the last, and arrays of a piece."""
+        """Read a piece; return its first iteration, the end of its iterations, and its arrays."""
         try:
             line, _, payload = path.read_bytes().partition(b"\n")
         except OSError as reason:
@@ -264,7 +264,7 @@ def _other(file: Path, expected: str) -> InputError:
 
 
 def _state_arrays(state: ChainState) -> dict[str, np.ndarray]:
-    """What a chain's future depends on, and its sums over all draws so far, by name."""
+    """Return the arrays of a chain's position, and its sums over all draws so far, by name."""
     position = state.position
     arrays = {"position": position.values, "seconds": np.asarray(position.seconds)}
     for index, leaf in enumerate(jax.tree.leaves(position.adaptation)):
@@ -284,7 +284,7 @@ def _state_arrays(state: ChainState) -> dict[str, np.ndarray]:
 
 
 def _arrays_of(increments: Sequence[Increment]) -> dict[str, np.ndarray]:
-    """What blocks have brought, by name; of a field perhaps draws that are no longer stored."""
+    """Return the arrays of increments, by name; fields may include draws no longer in memory."""
     sampled = [part for part in increments if part.block]
     warmup = [part.warmup for part in increments if part.warmup]
     arrays = _gathered(warmup, [part.block for part in sampled])
@@ -298,7 +298,7 @@ def _arrays_of(increments: Sequence[Increment]) -> dict[str, np.ndarray]:
 
 
 def _gathered(warmup: Sequence[dict], blocks: Sequence[dict]) -> dict[str, np.ndarray]:
-    """Statistics of warm-up, and statistics and draws of sampling, by name."""
+    """Return statistics of warm-up, and draws and statistics of sampling, by name."""
     kinds = {"warmup": warmup} | {k: [block[k] for block in blocks] for k in ("draws", "stats")}
     return {
         f"{kind}/{name}": np.concatenate([part[name] for part in parts])
@@ -308,7 +308,7 @@ def _gathered(warmup: Sequence[dict], blocks: Sequence[dict]) -> dict[str, np.nd
 
 
 def _all_arrays(state: ChainState) -> dict[str, np.ndarray]:
-    """All that a chain has gathered, by name."""
+    """Return all arrays of a chain, by name."""
     arrays = _gathered(state.warmup_blocks, state.blocks)
     for name, record in state.fields.items():
         arrays[f"numbers/{name}"] = record.every * np.arange(len(record.rows))
@@ -322,7 +322,7 @@ def _all_arrays(state: ChainState) -> dict[str, np.ndarray]:
 
 
 def _extended(plan: Plan, state: ChainState, arrays: dict, iteration: int) -> ChainState:
-    """The chain with one more piece, saved at the given iteration, added to its end."""
+    """Append a piece that ends at the given iteration to a chain, and return the chain."""
     leaves, tree = jax.tree.flatten(state.position.adaptation)
     leaves = [arrays[f"adaptation/{index}"] for index in range(len(leaves))]
     seconds = tuple(map(float, arrays["seconds"]))

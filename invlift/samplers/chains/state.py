@@ -1,4 +1,4 @@
-"""What a chain has gathered so far, block by block, and what its future depends on."""
+"""State of a chain: its position, and its draws and statistics, block by block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from invlift.samplers.chains.plan import Plan
 
 
 class Position(NamedTuple):
-    """All of a chain that its future depends on.
+    """Position from which a chain continues: everything that determines its future.
 
     Attributes
     ----------
@@ -24,11 +24,11 @@ class Position(NamedTuple):
     adaptation
         State of the adaptation.
     iteration : int
-        Iterations done, warm-up included.
+        Iterations so far, warm-up included.
     seconds : tuple of two floats
         Warm-up and sampling time so far.
     carried : dict of arrays
-        What is carried of the kernel's state, by name; nothing before the first iteration.
+        Carried fields of the kernel's state, by name; empty before the first iteration.
     """
 
     values: np.ndarray
@@ -39,21 +39,23 @@ class Position(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What some iterations, all of warm-up or all of sampling, bring: ten, or a multiple, or fewer.
+    """Results of consecutive iterations, all of warm-up or all of sampling.
+
+    There are ten iterations, a multiple of ten, or fewer at the end.
 
     Attributes
     ----------
     end : Position
-        Where the chain is now.
+        Position after the block.
     num : int
     is_warmup : bool
     draws : dict of arrays (num, ...)
-        What is recorded of each draw; of warm-up as well.
+        Recorded quantities of each draw, also in warm-up.
     stats : dict of arrays (num,)
     moments : dict of Moments
-        Of what the model computes on the way, of which only these are kept.
+        Moments of further values of the model, of which no draws are kept.
     byproducts : dict of arrays (num, ...)
-        Of what the model computes on the way, the plan's fields; of sampling alone.
+        Further values of the model that are fields of the plan; in sampling only.
     """
 
     end: Position
@@ -66,12 +68,12 @@ class Block(NamedTuple):
 
 
 class Increment(NamedTuple):
-    """What a block adds to what is saved of a chain.
+    """Increment of the saved chain from one block.
 
     Attributes
     ----------
     num : int
-        Iterations.
+        Number of iterations.
     warmup : dict of arrays (num,)
     block : dict
         As in ``ChainState.blocks``.
@@ -86,18 +88,18 @@ class Increment(NamedTuple):
 
 @dataclass
 class ChainState:
-    """Where a chain is and what it has gathered; saved between blocks.
+    """Position of a chain, and its results so far; saved between blocks.
 
     Attributes
     ----------
     position : Position
     blocks : list of dict
-        ``draws``, ``stats`` (each a dict of arrays) of sampling, piece by piece, fields left out.
+        ``draws`` and ``stats`` (each a dict of arrays) of sampling, in order, without fields.
     fields : dict of FieldRecord
     moments : dict of Moments
     warmup_blocks : list of dict of arrays
     recorded : dict of arrays
-        What is recorded of a draw, taken at the position.
+        Recorded quantities at the position.
     """
 
     position: Position
@@ -109,11 +111,11 @@ class ChainState:
 
     @property
     def num_draws(self) -> int:
-        """Draws so far."""
+        """Number of draws so far."""
         return sum(map(_length, self.blocks))
 
     def add(self, plan: Plan, block: Block) -> Increment:
-        """Add what a block has brought; returns it as it is saved."""
+        """Add a block, and return the increment to save."""
         self.position = block.end
         self.recorded = {name: values[-1] for name, values in block.draws.items()}
         if block.is_warmup:
@@ -139,9 +141,9 @@ class ChainState:
         return Increment(block.num, {}, added, fields)
 
     def append_block(self, block: dict) -> None:
-        """Append a block; neighbours as long as each other are joined, so that few are left.
+        """Append a block; join the last two blocks while the last is not the shorter one.
 
-        Small arrays take many times the memory of the numbers in them.
+        Few blocks remain: small arrays take many times the memory of their numbers.
         """
         self.blocks.append(block)
         while len(self.blocks) > 1 and _length(self.blocks[-1]) >= _length(self.blocks[-2]):
@@ -150,18 +152,18 @@ class ChainState:
 
 
 def start_position(plan: Plan, values) -> Position:
-    """The position of a chain that has not moved yet, at values (Q,)."""
+    """Return the position of a new chain at values (Q,)."""
     values = np.asarray(values)
     return Position(values, plan.kernel.adaptation.init(values.size))
 
 
 def start_chain(plan: Plan, values) -> ChainState:
-    """A chain that has not moved yet, at values (Q,)."""
+    """Return the state of a new chain at values (Q,)."""
     return ChainState(start_position(plan, values))
 
 
 def gather(plan: Plan, state: ChainState) -> Chain:
-    """What a chain has gathered, as a result."""
+    """Return the draws, statistics and moments of a chain as a result."""
     stats = _joined([block["stats"] for block in state.blocks])
     fields = {name: np.stack(record.rows) for name, record in state.fields.items()}
     moments = {name: record.moments for name, record in state.fields.items()}
@@ -194,6 +196,6 @@ def _length(block: dict) -> int:
 
 
 def _joined(parts: Sequence[dict]) -> dict[str, np.ndarray]:
-    """Arrays of the same names, one behind the other."""
+    """Concatenate the arrays of each name."""
     names = parts[0] if parts else ()
     return {name: np.concatenate([part[name] for part in parts]) for name in names}

@@ -1,4 +1,4 @@
-"""Whether chains in threads compute side by side or in turns."""
+"""Turns of chains in threads: concurrent, or one after another if JAX changes bits."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ logger = logging.getLogger(__name__)
 
 
 def at_once(run: Callable[[Position, int], tuple], position: Position, num: int) -> tuple:
-    """``run(position, num)``: a process has no other thread that computes."""
+    """Call ``run(position, num)`` at once, as no other thread of the process computes."""
     return run(position, num)
 
 
 class Turns:
-    """Has threads compute side by side if that gives the same bits as one thread alone.
+    """Lets threads compute concurrently if this gives the same bits as one thread alone.
 
-    The first thread to come has an iteration done once alone and twice at the same time.  If the
-    bits differ, a warning is logged, and from then on one thread computes at a time.
+    The first thread runs one iteration alone, and then twice at the same time.  If the bits differ,
+    it logs a warning, and from then on only one thread computes at a time.
 
-    JAX's programs for a CPU can return other numbers beside one another than alone: reported as
-    jax-ml/jax#39741 for JAX 0.11.0, and found here with 0.10.2 for a model in time with 4,000
-    unknowns, whose chains then failed to project.  Nothing but a comparison tells which do.
+    JAX's CPU programs can return different numbers when they run concurrently.  This is reported as
+    jax-ml/jax#39741 for JAX 0.11.0, and was observed here with 0.10.2 for a time-dependent model
+    with 4,000 unknowns, whose projections then failed.  Only a comparison shows which programs are
+    affected.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class Turns:
         self._is_same: bool | None = None
 
     def __call__(self, run: Callable[[Position, int], tuple], position: Position, num: int):
-        """``run(position, num)``, when it is this thread's turn."""
+        """Call ``run(position, num)`` when it is this thread's turn."""
         with self._settling:
             if self._is_same is None:
                 self._is_same = _is_same_beside(lambda _=None: run(position, 1))
@@ -52,7 +53,7 @@ class Turns:
 
 
 def _is_same_beside(iterate: Callable[..., tuple]) -> bool:
-    """Whether a computation gives the same bits alone and twice at the same time."""
+    """Return whether a computation gives the same bits alone and twice at the same time."""
     alone = jax.tree.leaves(iterate())
     with ThreadPoolExecutor(2) as pool:
         beside = [jax.tree.leaves(leaves) for leaves in pool.map(iterate, range(2))]

@@ -1,8 +1,8 @@
-"""Who runs the segments of chains: threads of this process, or processes elsewhere.
+"""Workers that run the segments of chains: threads of this process, or other processes.
 
-A segment is a few seconds of a chain: it needs nothing but the position where it begins, and
-returns the blocks that follow.  Whoever asks for it keeps what the chain has gathered, so that a
-worker that is lost takes nothing with it, and needs neither files nor memory of its own.
+A segment is a few seconds of a chain.  It needs only the position at its start, and returns the
+blocks that follow.  The caller keeps the results of the chain.  A worker therefore needs no files
+and no memory of the chain, and nothing is lost if it dies.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from invlift.samplers.chains.state import Block, Position, start_position
 from invlift.samplers.chains.turns import Turns, at_once
 from invlift.targets import Target
 
-#: Time after which a segment ends, to within a block, in this process and elsewhere, s.
+#: Time limits of a segment, to within a block, in this process and in others, s.
 LOCAL_SECONDS, REMOTE_SECONDS = 1.0, 3.0
-#: About how long one call of a chain's program may take, s: much longer than what a call costs.
+#: Approximate time limit of one call of a chain's program, s: much longer than a call's overhead.
 CALL_SECONDS = 0.2
 
 
 def single_threaded_blas():
-    """Context in which LAPACK keeps to the thread that calls it.
+    """Return a context in which LAPACK uses only the calling thread.
 
-    Its own threads wait for each other at every one of a chain's many small factorisations: on a
-    busy machine they then take a hundred times as long.
+    The threads of LAPACK wait for each other in each of a chain's many small factorisations.  On a
+    busy machine this takes a hundred times as long.
     """
     return threadpool_limits(limits=1, user_api="blas")
 
 
 class Starts(Protocol):
-    """Where chains start: an array, or what finds a start where the chain runs."""
+    """Starts of chains: an array, or an object that computes a start where the chain runs."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -55,21 +55,21 @@ class Starts(Protocol):
         ...
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Where a chain starts, (Q,)."""
+        """Return the start of a chain, (Q,)."""
         ...
 
 
 class Work(NamedTuple):
-    """What the segments of a run have in common.
+    """Common input of all segments of a run.
 
     Attributes
     ----------
     target
-        Of the kind that the plan's kernel walks on.
+        Target of the kernel's ``target_kind``.
     plan : Plan
     starts
-        ``starts[chain]`` is where a chain begins, (Q,); its ``shape`` is (num_chains, Q).  Whether
-        that is on the manifold is checked unless it has a true ``is_exact``.
+        ``starts[chain]`` is the start of a chain, (Q,); its ``shape`` is (num_chains, Q).  Each
+        start is checked to be on the manifold, unless ``starts.is_exact`` is true.
     seed : int
         Chain c uses ``fold_in(key(seed), c)``.
     """
@@ -81,17 +81,17 @@ class Work(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Where a chain goes on, and for how long.
+    """A part of a chain to run: its start and the goal of the chain.
 
     Attributes
     ----------
     chain : int
     num_draws : int
-        Draws after which it ends.
+        Number of draws at which the chain ends.
     position : Position or None
-        None for a chain that has not begun.
+        Start of the segment; None for a chain that has not begun.
     recorded : mapping of str to array
-        What was recorded at the position, to be reproduced there, if it comes from disk.
+        For a position from disk: the values recorded there, which the target must reproduce.
     """
 
     chain: int
@@ -101,26 +101,26 @@ class Segment(NamedTuple):
 
 
 class Workers(Protocol):
-    """Runs segments side by side.
+    """Runs segments in parallel.
 
     Attributes
     ----------
     patience : float
-        Time to wait for segments that are to end, s; those left are then done without: one may
-        compile, or be within a block that takes minutes.
+        Time to wait for segments to end after a stop, s.  Segments that still run are then
+        abandoned; they may be compiling, or in a block that takes minutes.
     """
 
     patience: float
 
     @property
     def compile_seconds(self) -> float:
-        """Time spent on compilation, as far as it is known here."""
+        """Time of compilation, s, as far as it is known in this process."""
 
     def submit(self, segment: Segment) -> Future[list[Block]]:
-        """Have a segment run, at once or when a worker is free."""
+        """Submit a segment, to run at once or when a worker is free."""
 
     def stop(self) -> None:
-        """Have the segments that run end with the block they are at."""
+        """Ask the running segments to end after their current block."""
 
 
 class Threads:
@@ -138,7 +138,7 @@ class Threads:
     def __init__(self, work: Work, executor: ThreadPoolExecutor, turns: Turns) -> None:
         self._work, self._executor, self._turns = work, executor, turns
         self._is_stopped = threading.Event()
-        # Beside the search for starts, which compiles and computes as well.
+        # Runs at the same time as the search for starts, which also compiles and computes.
         self._compiling = _Compiling(work.target, work.plan, work.starts.shape[1])
 
     @property
@@ -158,30 +158,31 @@ class Threads:
 
 
 class _Answer(Future):
-    """What a segment brings, for which an executor is asked, perhaps twice.
+    """Future of a segment's blocks, which may take two submissions to the executor.
 
     Attributes
     ----------
     asked : Future
-        The executor's own, of the last time.
+        Future of the last submission.
     """
 
     asked: Future
 
     def cancel(self) -> bool:
-        """Cancel it, unless the executor has begun with it: what it then brings is kept."""
+        """Cancel the segment, unless it runs already; its blocks are then kept."""
         return self.asked.cancel()
 
     def settle_cancelled(self) -> None:
-        """Be cancelled, as what was asked for is."""
+        """Mark this future as cancelled, after the executor's future was cancelled."""
         super().cancel()
         self.set_running_or_notify_cancel()
 
 
 class Processes:
-    """Processes behind any other executor, on this machine or on many.
+    """Worker processes behind any other executor, on this machine or on others.
 
-    What the segments have in common is sent to a process once, when it turns out not to have it.
+    The common input of the segments is sent to a process once, when the process reports that it
+    lacks it.
 
     Parameters
     ----------
@@ -212,7 +213,7 @@ class Processes:
                 return
             try:
                 blocks = asked.result()
-                if blocks is None:  # a process that does not know the work yet
+                if blocks is None:  # the process does not have the work yet
                     ask(self._content)
                 else:
                     answer.set_result(blocks)
@@ -223,7 +224,7 @@ class Processes:
         return answer
 
     def stop(self) -> None:
-        """Nothing: a segment is over in a few seconds."""
+        """Do nothing, because a segment ends within a few seconds."""
 
 
 def run_segment(
@@ -233,7 +234,7 @@ def run_segment(
     is_stopped: threading.Event | None = None,
     turns: Callable = at_once,
 ) -> list[Block]:
-    """Run a segment, of one block at least unless the chain is at its end."""
+    """Run a segment, which has at least one block unless the chain is at its end."""
     began = time.monotonic()
     target, plan, num_draws = work.target, work.plan, segment.num_draws
     position = _position_of(work, segment)
@@ -250,7 +251,7 @@ def run_segment(
 
 
 def _position_of(work: Work, segment: Segment) -> Position:
-    """Where a chain goes on, which is checked if it has not begun or comes from disk."""
+    """Return the start of a segment; check it if the chain is new or comes from disk."""
     target, plan, chain = work.target, work.plan, segment.chain
     if segment.position is None:
         position = start_position(plan, work.starts[chain])
@@ -262,7 +263,7 @@ def _position_of(work: Work, segment: Segment) -> Position:
     return segment.position
 
 
-#: The work that this process has been sent, by its name: that of one run.
+#: The last work that this process has received, by name: that of one run.
 _sent: dict[str, Work] = {}
 _lock = threading.Lock()
 
@@ -270,7 +271,7 @@ _lock = threading.Lock()
 def run_remote_segment(
     name: str, segment: Segment, content: bytes | None = None
 ) -> list[Block] | None:
-    """The same in a worker process, whose JAX this sets up; None if it lacks the work."""
+    """Run a segment in a worker process, and set up JAX there; None if it lacks the work."""
     enable_x64()
     with _lock:
         if name not in _sent:
@@ -287,9 +288,9 @@ def run_remote_segment(
 
 
 class _Compiling(threading.Thread):
-    """Compiles what the chains run; they wait for it where they need it.
+    """Thread that compiles the programs of the chains, which wait for them when needed.
 
-    An error is left to the chains, which meet it themselves.
+    Errors are suppressed here, because the chains meet and raise them.
     """
 
     def __init__(self, *arguments) -> None:

@@ -1,1 +1,1 @@
-"""The constrained dynamics: splittings, retractions and one reversible step."""
+"""Constrained dynamics: splittings, retractions and one reversible step."""

@@ -1,7 +1,7 @@
-"""Retractions: from a position off the manifold back onto it along the normal space of a point.
+"""Retractions: move a position back onto the manifold along the normal space of a point.
 
-Find lambda with c(origin - J^T lambda) = 0, J taken at the point.  The methods differ in how they
-correct a lambda and agree in everything else.
+They find lambda with c(origin - J^T lambda) = 0, where J is the Jacobian at the point.  The methods
+differ only in their correction of lambda.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ import jax.numpy as jnp
 from invlift.projections import normal_move
 from invlift.targets import ConstrainedTarget, NormalSpace, Point
 
-#: Largest distance of a position from the manifold, relative to positions larger than 1 (Graham,
-#: Thiery & Beskos 2022, Algorithm 1, where the last move of the position is compared with it).
+#: Largest distance of a position from the manifold, relative for positions larger than 1 (Graham,
+#: Thiery & Beskos 2022, Algorithm 1, which compares the last move of the position with it).
 POSITION_TOLERANCE = 1e-8
-#: Largest difference of a position from where the step backwards arrives (the same).
+#: Largest difference between a position and the end of the step backwards (same reference).
 REVERSIBILITY_TOLERANCE = 2.0 * POSITION_TOLERANCE
-#: An iteration whose limit is known in advance need not be followed to the end: it is taken to get
-#: there once it is this close and has just come closer by this factor (what that is worth:
+#: If the limit of an iteration is known in advance, the iteration can stop early.  It stops once
+#: the error is below the first number and has just decreased by the second, a factor (gains:
 #: docs/design.md, Retractions).
 CERTAIN_ERROR, CERTAIN_CONTRACTION = 1e-3, 0.1
-#: Residuals of the linear systems, relative to the right-hand side, where these are solved by
-#: iteration.  The first leaves an error below 1e-12 after a last move of 5e-5; the second belongs
-#: to a correction that is itself a small part of the move.
+#: Relative residuals of linear systems that are solved by iteration.  The first leaves an error
+#: below 1e-12 after a last move of 5e-5.  The second is for a correction that is a small part of
+#: the move.
 NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-8, 1e-3
-#: Halvings of Newton's move at most in the line search.
+#: Largest number of halvings of Newton's move in the line search.
 MAX_HALVINGS = 10
 
 
 def work(num_evaluations=0, num_audits=0, num_disagreements=0) -> jax.Array:
-    """What is counted, as an array, (3,), so that it adds up.
+    """Return the three work counters as an array, (3,), so that they can be added.
 
-    Evaluations of the constraint, one factorisation each; ways back that were followed to their end
-    to see whether an early end would have decided the same, and those of them where it would not.
+    They count evaluations of the constraint, with one factorisation each; audited return checks;
+    and audited return checks in which the early result differs from the final one.
     """
     return jnp.asarray([num_evaluations, num_audits, num_disagreements])
 
@@ -48,16 +48,18 @@ class Retraction(NamedTuple):
     Attributes
     ----------
     correct : callable
-        ``correct(target, point, space, multiplier)`` to the change of lambda, (d,), and the
-        evaluations of the constraint that it took.
+        ``correct(target, point, space, multiplier)`` returns the change of lambda, (d,), and the
+        number of evaluations of the constraint.
     move_tolerance : callable
-        Of a space: the iteration stops once its last move of the position was below this.  The
-        error that is then left follows from the order of the method, and is about 1e-12.
+        ``move_tolerance(space)`` is the tolerance of the last move of the position, at which the
+        iteration stops.  The remaining error follows from the order of the method, and is about
+        1e-12.
     max_iterations : int
-        Beyond these a proposal is not worth its cost (Au et al. 2023, section 4.2, allow Newton's
-        method 50).
+        Largest number of iterations; more would cost more than a new proposal (Au et al. 2023,
+        section 4.2, allow Newton's method 50).
     is_superlinear : bool
-        Whether coming closer by a factor shows that the limit will be reached.
+        Whether convergence is superlinear, so that a fast decrease of the error shows that the
+        iteration will reach its limit.
     """
 
     correct: Callable
@@ -66,8 +68,8 @@ class Retraction(NamedTuple):
     is_superlinear: bool
 
 
-#: Moves of "chebyshev" after Newton's and by the same matrix, where the space offers no derivatives
-#: but the first: each raises the order by one.
+#: Number of moves of "chebyshev" that reuse the matrix of Newton's move, if the space offers only
+#: first derivatives.  Each of them raises the order by one.
 NUM_REPEATS = 2
 
 
@@ -83,7 +85,7 @@ def _chebyshev(target, point, space: NormalSpace, multiplier):
 
 
 def _chebyshev_tolerance(space: NormalSpace):
-    """After a move m an error of about m^4 is left, or of m^3 with two derivatives."""
+    """Return the move tolerance; a move m leaves an error m^4, or m^3 with two derivatives."""
     return 5e-5 if space.max_derivative == 2 else 1e-3
 
 
@@ -127,16 +129,17 @@ def _symmetric_newton(target, point, space: NormalSpace, multiplier):
 
 
 #: Retractions by name.
-#: "chebyshev": of third or fourth order: the first terms of the Taylor series of the curve along
-#: which c falls to zero, c(lambda(t)) = (1 - t) c(lambda(0)), at t = 1 (Traub 1964, section 5.1).
-#: They are Newton's move, the curvature of c along it and, where the space offers that, the third
-#: derivative along both.  Where it offers neither, Newton's move and two more with the same matrix,
-#: of fourth order (Shamanskii 1967; Kelley 1995, section 5.4.3).
-#: "newton": the first term, of second order (Au et al. 2023, section 4.2).
-#: "newton-line-search": Newton's move halved until the residual decreases, measured by the move
-#: that would make up for it, as no unit of the constraint enters (Deuflhard 2004, section 3.3).
-#: "symmetric-newton": J J^T at the point in place of Newton's matrix: of first order, but needs
-#: values of the constraint alone (Barth et al. 1995; Au et al. 2023, section 4.2).
+#: "chebyshev": third or fourth order.  It sums the first terms of the Taylor series at t = 1 of the
+#: curve c(lambda(t)) = (1 - t) c(lambda(0)), along which c decreases to zero (Traub 1964, section
+#: 5.1).  The terms are Newton's move, the curvature of c along it and, if the space offers it, the
+#: third derivative along both.  If the space offers neither, two more moves with the matrix of
+#: Newton's move give fourth order (Shamanskii 1967; Kelley 1995, section 5.4.3).
+#: "newton": the first term, second order (Au et al. 2023, section 4.2).
+#: "newton-line-search": Newton's move, halved until the residual decreases.  The norm of the
+#: residual is that of the normal move that corrects it, which does not depend on the units of the
+#: constraint (Deuflhard 2004, section 3.3).
+#: "symmetric-newton": J J^T at the point replaces Newton's matrix.  It is of first order, but needs
+#: only values of the constraint (Barth et al. 1995; Au et al. 2023, section 4.2).
 RETRACTIONS: dict[str, Retraction] = {
     "chebyshev": Retraction(_chebyshev, _chebyshev_tolerance, 20, True),
     "newton": Retraction(_newton, lambda _: 1e-7, 50, True),
@@ -156,7 +159,7 @@ class Retracted(NamedTuple):
         lambda.
     is_converged : () bool
     is_expected : () bool
-        Whether the limit is the expected position.
+        Whether the iteration converges to the expected position.
     work : (3,) int
         See :func:`work`.
     """
@@ -180,8 +183,8 @@ def retract(
 ) -> Retracted:
     """Find lambda with c(origin - J(q)^T lambda) = 0.
 
-    It starts from the lambda that solves the constraint linearised at q.  (Its curvature there,
-    counted in as well, saves next to nothing and leads astray where a step is long.)
+    The iteration starts from the solution of the constraint linearised at q.  (A start with the
+    curvature at q saves almost nothing, and is worse for long steps.)
 
     Parameters
     ----------
@@ -192,21 +195,19 @@ def retract(
     origin : (Q,)
         The position to move onto the manifold.
     expected : (Q,)
-        Where the retraction is expected to end, if that is known, as on the way back of a step.
-        Infinite where it is not known.
+        Expected result of the retraction, if it is known, as in the return check of a step; else
+        infinite.
     ends_early : bool
-        Whether to stop as soon as an iteration of a method of higher order is nearly at the
-        expected position, instead of following it to its end.
+        Whether a superlinear method stops as soon as it is nearly at the expected position.
     is_audited : () bool
-        Whether to follow it to its end nevertheless, decide by that, and count whether this is what
-        an early end would have decided.
+        Whether to iterate to convergence nevertheless, use this result, and count whether the
+        early result differs from it.
 
     Returns
     -------
     Retracted
-        Not converged if the iteration does not settle within the number allowed, or meets a value
-        that is not finite.  Whether the constraint holds at the end to tolerance is checked where
-        the new point is evaluated.
+        Not converged if the iteration exceeds its limit, or meets a value that is not finite.  The
+        caller evaluates the new point, and checks there that the constraint holds to tolerance.
 
     Notes
     -----
@@ -238,8 +239,8 @@ def retract(
         error = error_of(multiplier)
         is_expected = (error <= tolerance) & jnp.isfinite(error)
         if may_end_early:
-            # What would settle it must be among the iterations allowed: one more where it is
-            # there, two where it is only certain to get there.
+            # The iterations that would still be needed must be within the limit: one more at the
+            # expected position, two if it is only certain to get there.
             is_there = (move <= move_tolerance) | (count + 2 <= retraction.max_iterations)
             is_certain = (error <= CERTAIN_ERROR) & (error <= CERTAIN_CONTRACTION * before)
             is_certain &= count + 3 <= retraction.max_iterations
@@ -249,7 +250,8 @@ def retract(
 
     linear = point.constraint + target.apply_jacobian(point, origin - point.position)
     start = target.solve_gram(point, linear)
-    # The move before the first must be finite for the loop to start, and above the tolerance.
+    # The initial value of the move must be finite and above the tolerance, or the loop does not
+    # start.
     unmoved = jnp.asarray(jnp.finfo(origin.dtype).max)
     no = jnp.asarray(False)
     first = (start, unmoved, error_of(start), no, no, 0, 0)

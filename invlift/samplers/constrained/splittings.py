@@ -1,8 +1,8 @@
-"""How the Hamiltonian is split into a kick of the momentum and a flow that is known exactly.
+"""Splittings of the Hamiltonian into a kick of the momentum and an exact flow.
 
 The Hamiltonian is |q|^2/2 + |p|^2/2 - l(q), on the manifold and its tangent spaces.  A splitting
-says what kicks the momentum, and how position and momentum move in between; the flow without
-constraint is linear in both, and the constraint acts on it as an impulse at its start.
+defines the force that kicks the momentum, and the flow of position and momentum between kicks.
+The unconstrained flow is linear in both.  The constraint acts on it as an impulse at its start.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ class Splitting(NamedTuple):
     Attributes
     ----------
     force : callable
-        ``force(point)``, (Q,): minus the gradient of what kicks.
+        ``force(point)``, (Q,): minus the gradient of the part of the Hamiltonian that kicks.
     flow : callable
-        ``flow(position, momentum, time)`` to both after that time, (Q,) each.
+        ``flow(position, momentum, time)`` returns both after that time, (Q,) each.
     reach : callable
         ``reach(time)``, (): displacement of the position by a unit of initial momentum.
     num_inner : int
-        Constrained flows between two kicks, each of an equal part of the step.
+        Number of equal constrained flows between two kicks.
     longest : float
-        Largest step: a rotation must stay below a half turn, leapfrog below 2 to be stable for the
-        standard normal distribution, and the shortest trajectory is one step.
+        Largest step size.  A rotation must be less than a half turn, and leapfrog steps must be
+        shorter than 2 to be stable for the standard normal distribution.  The shortest trajectory
+        is one step.
     """
 
     force: Callable
@@ -39,10 +40,10 @@ class Splitting(NamedTuple):
 
 
 def gaussian() -> Splitting:
-    """h1 = -l kicks; h2 = (|q|^2 + |p|^2)/2, whose flow is a rotation.
+    """Return the Gaussian splitting: h1 = -l kicks; h2 = (|q|^2 + |p|^2)/2 flows as a rotation.
 
-    Exact for linear constraints and constant l at any step below pi (Graham, Thiery & Beskos 2022,
-    section 4.3 and Algorithm 1; Shahbaba et al. 2014).
+    It is exact for linear constraints and constant l with steps below pi (Graham, Thiery & Beskos
+    2022, section 4.3 and Algorithm 1; Shahbaba et al. 2014).
     """
 
     def rotate(position, momentum, time):
@@ -53,10 +54,10 @@ def gaussian() -> Splitting:
 
 
 def stormer_verlet(num_inner: int = 1) -> Splitting:
-    """h1 = |q|^2/2 - l kicks; h2 = |p|^2/2, whose flow is a straight line.
+    """Return the Störmer-Verlet splitting: h1 = |q|^2/2 - l kicks; h2 = |p|^2/2 flows straight.
 
-    The constrained leapfrog method RATTLE (Andersen 1983; Au, Graham & Thiery 2023, section 4.1);
-    with several inner steps these follow the geodesic between two kicks (Graham & Storkey 2017,
+    This is the constrained leapfrog method RATTLE (Andersen 1983; Au, Graham & Thiery 2023, section
+    4.1).  Several inner steps follow the geodesic between two kicks (Graham & Storkey 2017,
     Algorithm 1; Leimkuhler & Matthews 2016).
     """
 
@@ -70,9 +71,10 @@ def stormer_verlet(num_inner: int = 1) -> Splitting:
 
 
 def without_force(splitting: Splitting) -> Splitting:
-    """The same flow without kicks: a simulation Hamiltonian of its own (Brubaker et al. 2012).
+    """Return the splitting without kicks: another simulation Hamiltonian (Brubaker et al. 2012).
 
-    Any function of the position may kick; what is accepted is decided by the target's Hamiltonian.
+    Any function of the position may kick, because the Metropolis test uses the target's
+    Hamiltonian.
     """
     return splitting._replace(force=lambda point: jnp.zeros_like(point.position))
 
@@ -82,15 +84,15 @@ SPLITTINGS = ("gaussian", "stormer-verlet", "geodesic")
 
 
 def build_splitting(name: str, num_inner: int, simulation: str) -> Splitting:
-    """Splitting by name.
+    """Return a splitting by name.
 
     Parameters
     ----------
     name : {"gaussian", "stormer-verlet", "geodesic"}
     num_inner : int
-        Inner steps of the geodesic one.
+        Inner steps of the geodesic splitting.
     simulation : {"target", "free"}
-        Whether the target's own Hamiltonian moves the position, or one without kicks.
+        Hamiltonian of the proposals: the target's, or one without kicks.
     """
     if name == "gaussian":
         splitting = gaussian()

@@ -1,10 +1,10 @@
 """One reversible step of the constrained dynamics, from a splitting and a retraction.
 
-A step kicks the momentum, follows the flow with the position moved back onto the manifold along the
-normal space at its start, and kicks again; the momentum is projected onto the tangent space after
-each part.  The flow back must return to the start, or the step fails: without this check the
-dynamics would not be reversible (Zappa, Holmes-Cerf & Goodman 2018; Graham, Thiery & Beskos 2022,
-section 4.3 and Algorithm 1; Au, Graham & Thiery 2023, Algorithm 2).
+A step kicks the momentum, follows the flow, and kicks again.  After the flow, the position is moved
+back onto the manifold along the normal space at the start.  After each part, the momentum is
+projected onto the tangent space.  The flow back must return to the start, or the step fails:
+without this check the dynamics would not be reversible (Zappa, Holmes-Cerf & Goodman 2018; Graham,
+Thiery & Beskos 2022, section 4.3 and Algorithm 1; Au, Graham & Thiery 2023, Algorithm 2).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from invlift.targets import ConstrainedTarget, Point
 
 
 class Integrator(NamedTuple):
-    """How a step is made.
+    """Method of a step: a splitting, a retraction and a return check.
 
     Attributes
     ----------
     splitting : Splitting
     retraction : Retraction
     ends_early : bool
-        Whether the way back is followed only until its end is nearly certain: see
+        Whether the return check stops when its result is nearly certain: see
         :func:`~invlift.samplers.constrained.retractions.retract`.
     is_audited : () bool
-        Whether it is then followed to its end nevertheless, to count where that decides otherwise.
+        Whether the return check then still runs to convergence, to count different results.
     """
 
     splitting: Splitting
@@ -41,19 +41,19 @@ class Integrator(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a trajectory is.
+    """Current end of a trajectory.
 
     Attributes
     ----------
     position, momentum : (Q,)
-        On the manifold and in its tangent space.
+        A position on the manifold and a momentum in its tangent space.
     logdensity : ()
         l(q) - |q|^2/2, or -inf after a failed step.
     logdensity_grad : (Q,)
     point
         The target's evaluation at the position.
     work : (3,) int
-        Counted along the trajectory: see :func:`~invlift.samplers.constrained.retractions.work`.
+        Sums along the trajectory: see :func:`~invlift.samplers.constrained.retractions.work`.
     num_failures : () int
         Steps along the trajectory that failed.
     """
@@ -68,7 +68,7 @@ class State(NamedTuple):
 
 
 def build_state(point: Point, momentum: jax.Array, done=(0, 0, 0), num_failures=0) -> State:
-    """State at a point with a momentum, (Q,), in its tangent space."""
+    """Return the state at a point with a momentum, (Q,), in its tangent space."""
     position = point.position
     return State(
         position,
@@ -82,7 +82,7 @@ def build_state(point: Point, momentum: jax.Array, done=(0, 0, 0), num_failures=
 
 
 def sample_momentum(target: ConstrainedTarget, rng_key: jax.Array, point: Point) -> jax.Array:
-    """Standard normal momentum in the tangent space, (Q,) (Au et al. 2023, Algorithm 3)."""
+    """Draw a standard normal momentum in the tangent space, (Q,) (Au et al. 2023, Algorithm 3)."""
     momentum = jax.random.normal(rng_key, point.position.shape, point.position.dtype)
     return project_momentum(target, point, momentum)
 
@@ -93,7 +93,7 @@ def constrained_step(
     state: State,
     step_size: jax.Array,
 ) -> State:
-    """One step of size ``step_size`` (negative: backwards in time).
+    """Make one step of size ``step_size`` (negative: backwards in time).
 
     Parameters
     ----------
@@ -101,14 +101,15 @@ def constrained_step(
     target : ConstrainedTarget
     state : State
     step_size : ()
-        In units of the standard normal distribution's own period / (2 pi); with the Gaussian
-        splitting below pi in size.
+        In units of the standard normal distribution's period / (2 pi).  With the Gaussian
+        splitting its absolute value must be below pi.
 
     Returns
     -------
     State
-        After a failure (no convergence, constraint not met, or the flow backwards does not return
-        to the start) the old position with ``logdensity`` -inf.
+        The new state; after a failure the old position with ``logdensity`` -inf.  A step fails if
+        the retraction does not converge, the constraint does not hold, or the flow backwards does
+        not return to the start.
     """
     splitting = integrator.splitting
     start = state.point
@@ -121,7 +122,7 @@ def constrained_step(
         return is_good & (num_flows < 2 * splitting.num_inner)
 
     def flow(loop):
-        """Flow there from a new start (even numbers), then back from where that led (odd)."""
+        """Flow forwards from a new start (even numbers), then back from the end (odd numbers)."""
         number, _, origin, point, momentum, done = loop
         is_there = number % 2 == 0
         origin = jnp.where(is_there, point.position, origin)
@@ -161,7 +162,7 @@ def constrained_step(
             done + retracted.work + extra,
         )
 
-    # There and back share one loop body: the program holds the forward map only twice.
+    # Both directions share one loop body, so that the program contains the forward map only twice.
     _, is_good, _, new, momentum, done = jax.lax.while_loop(
         is_going,
         flow,
@@ -178,7 +179,7 @@ def constrained_step(
 
 
 def _constrained_flow(integrator, target, point, momentum, time, expected):
-    """Flow for a time, with an impulse along the normal space at the start."""
+    """Follow the flow for a time, with an impulse along the normal space at the start."""
     splitting = integrator.splitting
     origin, _ = splitting.flow(point.position, momentum, time)
     retracted = retract(

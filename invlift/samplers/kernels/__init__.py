@@ -1,4 +1,4 @@
-"""Kernels, one module a family, and the names they have in a problem file."""
+"""Kernels, one module for each family, and their names in a problem file."""
 
 from invlift.samplers.kernels.base import Kernel
 from invlift.samplers.kernels.chmc import ConstrainedHMC
@@ -33,7 +33,7 @@ METHODS: dict[str, type[Kernel]] = {
     "laplace-mala": LaplaceMALA,
     "nuts": NUTS,
 }
-#: Methods that are there to compare with.
+#: Methods for comparison.
 REFERENCE: dict[str, type[Kernel]] = {
     "chmc-fixed": FixedConstrainedHMC,
     "constrained-langevin": ConstrainedLangevin,
@@ -48,5 +48,5 @@ REFERENCE: dict[str, type[Kernel]] = {
     "rwm": RandomWalk,
     "smmala": SimplifiedManifoldMALA,
 }
-#: What [sampler] method can be; the fields of a kernel are the keys of [sampler.options].
+#: All values of [sampler] method; the fields of a kernel are the keys of [sampler.options].
 KERNELS: dict[str, type[Kernel]] = METHODS | REFERENCE

@@ -1,4 +1,4 @@
-"""A kernel on parts of the unknowns in turn, each given the rest."""
+"""A kernel that updates parts of the unknowns in turn, each conditional on the rest."""
 
 from __future__ import annotations
 
@@ -16,29 +16,33 @@ from invlift.targets import Described, Target
 
 
 class TargetInParts(Protocol):
-    """What is asked of a target, beside what the kernel that walks on its parts asks of these."""
+    """A target with conditional parts; each part also needs the methods that the kernel calls."""
 
     def parts(self, position: jax.Array) -> tuple[Target, ...]:
-        """Targets on the same positions, (Q,), each given something of the position.
+        """Return the conditional targets at a position, (Q,), each on positions of this shape.
 
-        Each is the conditional distribution of the whole given that, and the position is in it.
-        Their number and structure do not depend on the position.
+        Each target is the whole distribution conditioned on some function of the position.  The
+        position belongs to the support of all of them.  Their number and structure do not depend
+        on the position.
         """
         ...
 
     def describe_position(self, position: jax.Array) -> Described:
-        """What is kept of a draw, and that of which only moments are: arrays by name."""
+        """Return the stored arrays of a draw at a position, (Q,), and those kept as moments only.
+
+        Both are dicts of arrays by name.
+        """
         ...
 
 
 class AlternateState(NamedTuple):
-    """Where a chain is.
+    """State of a chain.
 
     Attributes
     ----------
     position : (Q,)
     iteration : () int
-        Which part's turn it is, modulo their number.
+        Number of the iteration; modulo the number of parts, the index of the part to update.
     """
 
     position: jax.Array
@@ -46,11 +50,12 @@ class AlternateState(NamedTuple):
 
 
 class Alternate(Kernel, settings=True):
-    """One transition of a kernel on each part of a target in turn.
+    """Kernel that makes one transition on each part of a target in turn.
 
-    Each leaves the conditional distribution on its part invariant, and so all do the whole one
-    (Graham, Thiery & Beskos 2022, section 5.1, whose parts are paths given their values at
-    alternating sets of times).  Momenta are not kept from one part to the next.
+    Each transition leaves the conditional distribution of its part invariant.  All of them
+    therefore leave the whole distribution invariant (Graham, Thiery & Beskos 2022, section 5.1,
+    where the parts are paths given their values at alternating sets of times).  Momenta are not
+    kept from one part to the next.
 
     Attributes
     ----------
@@ -63,21 +68,21 @@ class Alternate(Kernel, settings=True):
 
     @property
     def target_kind(self) -> str:
-        """That of the kernel."""
+        """Target kind of the inner kernel."""
         return self.kernel.target_kind
 
     @property
     def standards(self) -> Standards:
-        """Those of the kernel."""
+        """Standards of the inner kernel."""
         return self.kernel.standards
 
     @property
     def adaptation(self) -> Adaptation:
-        """That of the kernel, one for all parts."""
+        """Adaptation of the inner kernel, shared by all parts."""
         return self.kernel.adaptation
 
     def init(self, target: TargetInParts, position: jax.Array) -> AlternateState:
-        """The position, (Q,), at the first part's turn; an InputError if the target has none."""
+        """Return the state at a position, (Q,), before the first part; InputError without parts."""
         if not hasattr(target, "parts"):
             expected = "a target in parts, as a diffusion is if exact readings depend on its state "
             found = type(target).__name__
@@ -85,7 +90,7 @@ class Alternate(Kernel, settings=True):
         return AlternateState(position, jnp.asarray(0))
 
     def step(self, target: TargetInParts, rng_key: jax.Array, state: AlternateState, tuning):
-        """One transition of the kernel on the part whose turn it is."""
+        """Make one transition of the inner kernel on the current part."""
         parts = target.parts(state.position)
 
         def walk_on(part):
@@ -101,10 +106,10 @@ class Alternate(Kernel, settings=True):
         return AlternateState(position, state.iteration + 1), found
 
     def distance(self, target: TargetInParts, state: AlternateState) -> jax.Array:
-        """From the first part, (): there the kernel's own."""
+        """Return the inner kernel's distance from the manifold of the first part, ()."""
         part = target.parts(state.position)[0]
         return self.kernel.distance(part, self.kernel.init(part, state.position))
 
     def describe(self, target: TargetInParts, state: AlternateState) -> Described:
-        """What the target keeps of a position."""
+        """Return the target's description of the position."""
         return target.describe_position(state.position)

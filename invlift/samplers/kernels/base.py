@@ -1,4 +1,4 @@
-"""What a kernel is: a Markov transition, with its options, adaptation, statistics and standards."""
+"""Base class of kernels: Markov transitions with options, adaptation, statistics and standards."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.standards import Standards
 from invlift.targets import Described, Target
 
-#: Which target of an inverse problem a kernel needs.
+#: Kinds of target that an inverse problem offers to kernels.
 TargetKind = Literal["manifold", "density", "laplace"]
 
 
-#: Of trajectories on a density, which fail where their energy is not kept.
+#: Standards of trajectories on a density: they fail where their energy is not conserved.
 DIVERGENCES = Standards(
     failures="num_divergences",
     failures_in_words="trajectories diverged",
@@ -26,14 +26,14 @@ DIVERGENCES = Standards(
 
 
 def acceptance_probability(log_ratio: jax.Array) -> jax.Array:
-    """min(1, exp(log_ratio)), (); 0 where it is not a number (Metropolis et al. 1953)."""
+    """Return min(1, exp(log_ratio)), (), or 0 for NaN (Metropolis et al. 1953)."""
     return jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
 
 def statistics(
     acceptance_rate, is_accepted, num_steps=1, num_factorisations=1, **further
 ) -> dict[str, jax.Array]:
-    """Statistics of a transition by name, () each: see :meth:`Kernel.step`."""
+    """Return the statistics of a transition by name, () each: see :meth:`Kernel.step`."""
     recorded = {
         "acceptance_rate": acceptance_rate,
         "is_accepted": is_accepted,
@@ -51,19 +51,19 @@ class Kernel(Module, settings=True):
     Attributes
     ----------
     target_kind : {"manifold", "density", "laplace"}
-        Which target of an inverse problem it needs: the lifted posterior
-        (:class:`~invlift.targets.ConstrainedTarget`); the ordinary one, with
-        ``logdensity``, ``loglikelihood`` and ``describe`` of a position; or the same in coordinates
-        in which its Laplace approximation is standard normal.
+        The target of an inverse problem that the kernel needs.  "manifold": the lifted posterior
+        (:class:`~invlift.targets.ConstrainedTarget`).  "density": the ordinary posterior, with
+        ``logdensity``, ``loglikelihood`` and ``describe`` of a position.  "laplace": the ordinary
+        posterior in coordinates in which its Laplace approximation is standard normal.
     standards : Standards
     step_sizes : (float, float) or None
-        Smallest and largest step size, if the step size is all that is adapted, to
+        Smallest and largest step size, if only the step size is adapted, to
         ``target_acceptance``; else None.
     carries : tuple of str
-        Fields of its state, then a NamedTuple, that the chain keeps and saves with its position.
-        The others are computed again from the position every few iterations; a small model keeps
-        all of them.  List what does not follow from the position, and what is small but costly to
-        compute.
+        Fields of the state that the chain keeps and saves with its position; the state must then
+        be a NamedTuple.  The other fields are recomputed from the position every few iterations,
+        except in a small model, which keeps all fields.  List the fields that do not follow from
+        the position, and those that are small but costly to compute.
     """
 
     target_kind: ClassVar[TargetKind] = "density"
@@ -73,14 +73,14 @@ class Kernel(Module, settings=True):
 
     @property
     def adaptation(self) -> Adaptation:
-        """How it is tuned during warm-up: a step size by dual averaging, or nothing."""
+        """Tuning during warm-up: of the step size by dual averaging, or none."""
         if self.step_sizes is None:
             return Adaptation()
         least, most = self.step_sizes
         return DualAveraging(self.target_acceptance, initial=0.1, least=least, most=most)
 
     def init(self, target: Target, position: jax.Array) -> PyTree:
-        """First state of a chain: a pytree that depends on target and position alone.
+        """Return the first state of a chain, a pytree that depends only on target and position.
 
         Parameters
         ----------
@@ -94,17 +94,17 @@ class Kernel(Module, settings=True):
         raise NotImplementedError
 
     def position(self, state: PyTree) -> jax.Array:
-        """Position of a state, (Q,)."""
+        """Return the position of a state, (Q,)."""
         return state.position
 
     def carried(self, state: PyTree) -> dict[str, jax.Array]:
-        """Fields of a state that are saved with its position, of any shape (...)."""
+        """Return the fields of a state that are saved with its position, of any shape (...)."""
         return {name: getattr(state, name) for name in self.carries}
 
     def step(
         self, target: Target, rng_key: jax.Array, state: PyTree, tuning: PyTree
     ) -> tuple[PyTree, dict]:
-        """One transition.
+        """Make one transition.
 
         Parameters
         ----------
@@ -112,19 +112,19 @@ class Kernel(Module, settings=True):
         rng_key : jax.Array
         state
         tuning
-            From the adaptation.
+            Result of the adaptation's ``tuning``.
 
         Returns
         -------
         state
         dict of () arrays
-            Statistics: among them ``acceptance_rate`` and ``num_factorisations``, evaluations of
-            the model, one factorisation of its equation each.
+            Statistics.  They include ``acceptance_rate`` and ``num_factorisations``, the number of
+            evaluations of the model; each evaluation factorises its equation once.
         """
         raise NotImplementedError
 
     def distance(self, target: Target, state: PyTree) -> jax.Array:
-        """How far a state is from the set on which the target is defined.
+        """Return the distance of a state from the set on which the target is defined.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Kernel(Module, settings=True):
         return jnp.asarray(0.0)
 
     def describe(self, target: Target, state: PyTree) -> Described:
-        """What is kept of a draw, and that of which only moments are kept.
+        """Return the stored quantities of a draw, and those of which only moments are kept.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Constrained HMC whose trajectories end where they turn back."""
+"""Constrained HMC with trajectories that end at a U-turn (NUTS)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class ConstrainedNUTS(ConstrainedKernel, settings=True):
     retraction, splitting, num_inner, return_check, target_acceptance
         See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.
     max_doublings : int
-        The trajectory doubles at most this often: up to 2^7 - 1 steps.
+        Largest number of doublings of a trajectory; with 7, up to 2^7 - 1 steps.
     """
 
     max_doublings: integer(1, 20) = 7
 
     def step(self, target: ConstrainedTarget, rng_key: jax.Array, state, tuning):
-        """One transition from a point to a point; ``tuning`` is the step size, ()."""
-        # Here, as half a second of imports is only worth it where a program is made.
+        """Make one transition from point to point; ``tuning`` is the step size, ()."""
+        # Imported here: the import takes half a second, and only this method needs it.
         from blackjax.mcmc.metrics import gaussian_euclidean
         from blackjax.mcmc.nuts import iterative_nuts_proposal
 

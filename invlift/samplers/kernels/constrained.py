@@ -1,4 +1,4 @@
-"""What all kernels of constrained dynamics share: how a step is made and what it is judged by."""
+"""Base classes of the kernels of constrained dynamics: options, trajectories and statistics."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from invlift.samplers.kernels import base
 from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
 from invlift.targets import ConstrainedTarget, Described, Point
 
-#: Share of the transitions whose return checks are computed to their end, to see whether stopping
-#: early gives the same result: they cost at most 2 % of the factorisations.
+#: Share of the transitions with full return checks, which show whether an early stop gives the same
+#: result.  They cost at most 2 % of the factorisations.
 AUDITED = 0.05
-#: What is folded into a key for that choice: unlike any number of a key that is split.
+#: Number folded into the key to draw this choice; it differs from the numbers that a split uses.
 AUDIT = 2**31 - 2
 
 
@@ -38,25 +38,26 @@ class ManifoldKernel(Kernel, settings=True):
     )
 
     def init(self, target: ConstrainedTarget, position: jax.Array) -> PyTree:
-        """The target's evaluation at a position, (Q,)."""
+        """Evaluate the target at a position, (Q,)."""
         return target.point(position)
 
     def point_of(self, state: PyTree) -> Point:
-        """The target's evaluation that a state holds: here it is the state."""
+        """Return the target's evaluation that a state holds: here the state itself."""
         return state
 
     def position(self, state: PyTree) -> jax.Array:
-        """Position of a state, (Q,)."""
+        """Return the position of a state, (Q,)."""
         return self.point_of(state).position
 
     def distance(self, target: ConstrainedTarget, state: PyTree) -> jax.Array:
-        """From the manifold, (): see
-        :func:`~invlift.projections.distance_to_manifold`.
+        """Return the distance from the manifold, ().
+
+        See :func:`~invlift.projections.distance_to_manifold`.
         """
         return distance_to_manifold(target, self.point_of(state))
 
     def describe(self, target: ConstrainedTarget, state: PyTree) -> Described:
-        """What the target keeps of a point."""
+        """Return the target's description of a point."""
         return target.describe(self.point_of(state))
 
 
@@ -66,20 +67,23 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
     Attributes
     ----------
     retraction : {"chebyshev", "newton", "newton-line-search", "symmetric-newton"}
-        How a position is moved back onto the manifold.
+        Method that moves a position back onto the manifold.
     splitting : {"gaussian", "stormer-verlet", "geodesic"}
-        How the Hamiltonian is split.
+        Splitting of the Hamiltonian.
     num_inner : int
         Inner steps of the geodesic splitting.
     simulation : {"target", "free"}
-        Whether the target's own Hamiltonian makes proposals, or one without kicks, which saves
-        nothing but shows what the kicks are worth (Brubaker, Salzmann & Urtasun 2012).
+        Hamiltonian of the proposals: the target's, or one without kicks of the momentum.  The
+        latter saves no time, but shows the benefit of the kicks (Brubaker, Salzmann & Urtasun
+        2012).
     return_check : {"early", "exact"}
-        Whether the way back of a step is followed until its end is nearly certain, or to its end.
-        "early" follows it to its end in one transition of twenty, drawn by chance, decides these by
-        what it finds there, and counts where an early end would have decided otherwise.
+        End of the reversibility check of a step: as soon as its result is nearly certain, or at
+        full convergence.  "early" runs the full check in one transition of twenty, chosen at
+        random, and uses its result there.  It also counts the cases in which the early result
+        would differ.
     target_acceptance : float
-        What the step size is adapted to (Graham, Thiery & Beskos 2022, appendix N).
+        Acceptance rate to which the step size is adapted (Graham, Thiery & Beskos 2022, appendix
+        N).
     """
 
     retraction: Literal["chebyshev", "newton", "newton-line-search", "symmetric-newton"] = (
@@ -93,16 +97,16 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
 
     @property
     def step_sizes(self) -> tuple[float, float]:
-        """Least and largest step size, the latter the splitting's.
+        """Smallest and largest step size; the splitting sets the largest.
 
-        A chain that would need shorter steps than 2e-3 is stuck, and should show it by rejecting
-        rather than by taking thousands of steps per draw.
+        A chain that needs steps shorter than 2e-3 is stuck.  Its low acceptance rate should show
+        this; thousands of steps per draw would hide it.
         """
         return 2e-3, self.integrator.splitting.longest
 
     @property
     def integrator(self) -> Integrator:
-        """How a step is made."""
+        """Integrator of one step: splitting, retraction and end of the return check."""
         return Integrator(
             build_splitting(self.splitting, self.num_inner, self.simulation),
             RETRACTIONS[self.retraction],
@@ -110,9 +114,9 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
         )
 
     def drawn_integrator(self, rng_key: jax.Array) -> Integrator:
-        """How the steps of a transition with this key are made: audited or not.
+        """Return the integrator of a transition; the key decides whether its steps are audited.
 
-        Drawn for a transition as a whole, whatever happens in it, so that it stays reversible.
+        The choice holds for the whole transition, so that the transition stays reversible.
         """
         is_audited = jax.random.uniform(jax.random.fold_in(rng_key, AUDIT)) < AUDITED
         return self.integrator._replace(is_audited=is_audited)
@@ -120,13 +124,13 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
     def walk(
         self, target: ConstrainedTarget, rng_key: jax.Array, start: State, step_size, num_steps
     ):
-        """A trajectory of a number of steps whose end is accepted or rejected.
+        """Simulate a trajectory with a given number of steps, and accept or reject its end.
 
         Parameters
         ----------
         target : ConstrainedTarget
         rng_key : jax.Array
-            Decides.
+            Key of the Metropolis decision and of the audit.
         start : State
         step_size : ()
         num_steps : () int
@@ -135,7 +139,7 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
         Returns
         -------
         State
-            The end, or the start as it was.
+            The end if it is accepted, else the start.
         dict
             Statistics.
         """
@@ -165,19 +169,19 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
 
 
 def energy(state: State) -> jax.Array:
-    """The Hamiltonian, ()."""
+    """Return the Hamiltonian, ()."""
     return 0.5 * state.momentum @ state.momentum - state.logdensity
 
 
 def statistics(
     point, acceptance_rate, is_accepted, num_steps, num_failures, work, energy
 ) -> dict[str, jax.Array]:
-    """Statistics of a transition.
+    """Return the statistics of a transition.
 
     Parameters
     ----------
     point
-        Where it ended.
+        The target's evaluation at the new position.
     acceptance_rate : ()
         Acceptance probability; for dynamic trajectories its average over the trajectory.
     is_accepted : () bool
@@ -194,9 +198,10 @@ def statistics(
     Returns
     -------
     dict
-        These by name, and ``constraint_error``, the largest entry of the constraint;
-        ``num_return_audits``, steps whose early return check was audited, and
-        ``num_return_disagreements``, those of them that it would have decided wrongly.
+        The arguments by name, and ``constraint_error``, the largest entry of the constraint;
+        ``num_return_audits``, the number of steps with an audited return check; and
+        ``num_return_disagreements``, the number of audited steps in which the early check would
+        have decided wrongly.
     """
     return base.statistics(
         acceptance_rate,

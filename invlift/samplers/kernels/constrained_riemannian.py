@@ -1,4 +1,4 @@
-"""Constrained Riemannian HMC: trajectories on a manifold in a metric of the space around it.
+"""Constrained Riemannian HMC: trajectories on a manifold in a metric of the ambient space.
 
 With a metric M(q), (Q, Q), and C(q), (d, Q), the Jacobian of the constraint, the Hamiltonian on the
 manifold and its cotangent spaces {p : C M^-1 p = 0} is
@@ -6,17 +6,18 @@ manifold and its cotangent spaces {p : C M^-1 p = 0} is
     H(q, p) = -log pi(q) + (1/2) log det M + (1/2) log det(C M^-1 C^T) - (1/2) log det(C C^T)
               + (1/2) p^T M^-1 p,
 
-pi the density with respect to the manifold's own measure: that of p is normal with the covariance
-P^T M P, whose determinant on the cotangent space these terms are (Brubaker, Salzmann & Urtasun
-2012, their Acceptance Hamiltonian; P projects onto that space).  It is simulated by the generalised
-RATTLE method, which is symmetric and symplectic where its implicit equations are solved (Hairer,
-Lubich & Wanner 2006, section VII.1.4; Brubaker et al. 2012):
+where pi is the density with respect to the manifold's Hausdorff measure.  The momentum is normal
+with the covariance P^T M P, where P projects onto the cotangent space; the log determinants are
+those of this covariance on the cotangent space (Brubaker, Salzmann & Urtasun 2012, their
+Acceptance Hamiltonian).  The dynamics are simulated by the generalised RATTLE method, which is
+symmetric and symplectic where its implicit equations are solved (Hairer, Lubich & Wanner 2006,
+section VII.1.4; Brubaker et al. 2012):
 
     p* = p - (h/2) dH/dq(q, p*) - C(q)^T lambda
     q' = q + (h/2) (M(q)^-1 + M(q')^-1) p*,    c(q') = 0
     p' = p* - (h/2) dH/dq(q', p*) - C(q')^T mu,    C(q') M(q')^-1 p' = 0
 
-Each step is solved backwards as well, as on densities: see
+Each step is also solved backwards, to check that it is reversible: see
 :mod:`~invlift.samplers.kernels.reference.riemannian`.
 """
 
@@ -39,10 +40,10 @@ from invlift.samplers.kernels.constrained import ManifoldKernel, statistics
 from invlift.samplers.kernels.reference.riemannian import Trajectory, decided, distance, is_same
 from invlift.targets import ConstrainedTarget, Point
 
-#: Largest miss of a fixed point, relative to the size of what is sought, and largest last move of
-#: Newton's method, at which an iteration has settled.
+#: Convergence tolerances of an iteration: the relative residual of the fixed point, and the last
+#: move of Newton's method.
 SETTLED, LAST_MOVE = 1e-11, 1e-6
-#: Iterations before it is given up.
+#: Largest number of iterations.
 MAX_ITERATIONS = 50
 
 #: M^-1 at a position: (Q, Q), or its diagonal, (Q,).
@@ -50,7 +51,7 @@ InverseMetric = Callable[[jax.Array], jax.Array]
 
 
 class RiemannianPoint(NamedTuple):
-    """A position with what the Hamiltonian has there without a momentum.
+    """A position and the terms of the Hamiltonian there that do not depend on the momentum.
 
     Attributes
     ----------
@@ -75,20 +76,20 @@ class RiemannianPoint(NamedTuple):
 class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
     """Constrained Riemannian HMC (Brubaker, Salzmann & Urtasun 2012).
 
-    A trajectory takes (pi/2) Uniform(0.7, 1.3), a quarter of the period that a normal distribution
-    has in a metric that is its precision, in equal steps no longer than the step size, at most 100.
-    All matrices are dense, but for a diagonal metric.
+    The integration time is (pi/2) Uniform(0.7, 1.3): about a quarter of the period of a normal
+    distribution if the metric is its precision matrix.  It is divided into equal steps no longer
+    than the step size, at most 100.  All matrices are dense, except a diagonal metric.
 
     Attributes
     ----------
     metric : {"diagonal", "own"}
-        A diagonal mass matrix, the inverse of the draws' variances, found in warm-up (Carpenter et
-        al. 2017, section 3.2), so that unknowns may be of any scale.  Or the target's own
-        ``metric``, (Q,) to (Q, Q), constant or one that depends on the position: of
-        :func:`invlift.manifold_problem` the one given there; that of a posterior's lifted
-        coordinates, which are whitened, is the identity.
+        "diagonal": a diagonal mass matrix, the inverse of the variances of the warm-up draws
+        (Carpenter et al. 2017, section 3.2), so that unknowns may have any scale.  "own": the
+        target's ``metric``, a function from (Q,) to (Q, Q), which may depend on the position.  For
+        :func:`invlift.manifold_problem` it is an argument.  For the lifted coordinates of a
+        posterior, which are whitened, it is the identity.
     target_acceptance : float
-        What the step size is adapted to.
+        Acceptance rate to which the step size is adapted.
     """
 
     standards: ClassVar[Standards] = ManifoldKernel.standards._replace(
@@ -102,12 +103,12 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
 
     @property
     def adaptation(self) -> Adaptation:
-        """Step size by dual averaging, and the mass matrix in windows."""
+        """Adaptation of the step size by dual averaging, and of the mass matrix in windows."""
         metric = "identity" if self.metric == "own" else self.metric
         return MetricAdaptation(metric, self.target_acceptance)
 
     def step(self, target: ConstrainedTarget, rng_key: jax.Array, state: Point, tuning):
-        """One transition from a point to a point; ``tuning``: step size, (), inverse mass, (Q,)."""
+        """Make one transition; ``tuning`` is step size, (), and inverse mass matrix, (Q,)."""
         step_size, inverse_mass = tuning
         inverse_metric = self.inverse_metric(target, inverse_mass)
         key_momentum, key_time, key_accept = jax.random.split(rng_key, 3)
@@ -130,7 +131,7 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
         )
 
     def inverse_metric(self, target: ConstrainedTarget, inverse_mass: jax.Array) -> InverseMetric:
-        """M^-1 at a position, with the diagonal of the inverse mass matrix found so far, (Q,)."""
+        """Return the function M^-1 of the position, given the adapted inverse mass, (Q,)."""
         if self.metric != "own" or not hasattr(target, "metric"):
             return lambda position: inverse_mass
 
@@ -144,7 +145,7 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
 def evaluate(
     target: ConstrainedTarget, inverse_metric: InverseMetric, position: jax.Array
 ) -> RiemannianPoint:
-    """All that the Hamiltonian has at a position, (Q,), without a momentum."""
+    """Evaluate the terms of the Hamiltonian at a position, (Q,), that need no momentum."""
 
     def log_volume(position):
         inverse, jacobian = inverse_metric(position), _jacobian(target, position)[1]
@@ -163,7 +164,7 @@ def evaluate(
 def advance(
     target: ConstrainedTarget, inverse_metric: InverseMetric, trajectory: Trajectory, step_size
 ) -> Trajectory:
-    """One step of the generalised RATTLE method, and the check of its way back."""
+    """Make one step of the generalised RATTLE method, and check that it is reversible."""
     start = trajectory.state
     there = _flow(target, inverse_metric, start, trajectory.momentum, step_size)
     end = evaluate(target, inverse_metric, there.position)
@@ -171,7 +172,7 @@ def advance(
         end.slope + _kinetic_slope(inverse_metric, end.point.position, there.momentum)
     )
     momentum = project(end, momentum)
-    # Backwards: the momentum is reversed, here the time.
+    # The step backwards: reversing the time is equivalent to reversing the momentum.
     back = _flow(target, inverse_metric, end, momentum, -step_size)
     is_reversible = is_same(back.momentum, there.momentum)
     is_reversible &= is_same(back.position, start.point.position)
@@ -181,19 +182,19 @@ def advance(
         end,
         momentum,
         trajectory.count + 1,
-        trajectory.num_evaluations + there.count + back.count + 2,  # a place takes two
+        trajectory.num_evaluations + there.count + back.count + 2,  # `evaluate` takes two
         ~(is_good & jnp.isfinite(end.potential)),
     )
 
 
 def energy(trajectory: Trajectory) -> jax.Array:
-    """The Hamiltonian, ()."""
+    """Return the Hamiltonian, ()."""
     place, momentum = trajectory.state, trajectory.momentum
     return place.potential + 0.5 * momentum @ times(place.inverse, momentum)
 
 
 def draw_momentum(rng_key: jax.Array, place: RiemannianPoint) -> jax.Array:
-    """A momentum with the covariance M, (Q,), to be projected onto the cotangent space."""
+    """Draw a momentum with the covariance M, (Q,), not yet in the cotangent space."""
     noise = jax.random.normal(rng_key, place.point.position.shape)
     if place.inverse.ndim == 1:
         return noise / jnp.sqrt(place.inverse)
@@ -201,12 +202,12 @@ def draw_momentum(rng_key: jax.Array, place: RiemannianPoint) -> jax.Array:
 
 
 def project(place: RiemannianPoint, momentum: jax.Array) -> jax.Array:
-    """p - C^T (C M^-1 C^T)^-1 C M^-1 p, (Q,): the projection onto the cotangent space."""
+    """Project a momentum onto the cotangent space: p - C^T (C M^-1 C^T)^-1 C M^-1 p, (Q,)."""
     return _projected(place, momentum)[0]
 
 
 def _projected(place: RiemannianPoint, momentum: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The projection, (Q,), and the multiplier, (d,), that makes it."""
+    """Return the projected momentum, (Q,), and the Lagrange multiplier, (d,)."""
     raised = times(place.inverse, place.jacobian)
     lower = jnp.linalg.cholesky(raised @ place.jacobian.T)
     multiplier = cho_solve((lower, True), raised @ momentum)
@@ -214,12 +215,12 @@ def _projected(place: RiemannianPoint, momentum: jax.Array) -> tuple[jax.Array, 
 
 
 def times(inverse: jax.Array, rows: jax.Array) -> jax.Array:
-    """M^-1 on vectors, (..., Q), for M^-1 of (Q, Q), or its diagonal, (Q,)."""
+    """Apply M^-1, given as (Q, Q) or as its diagonal, (Q,), to vectors, (..., Q)."""
     return inverse * rows if inverse.ndim == 1 else rows @ inverse
 
 
 class _Flow(NamedTuple):
-    """Where a step leads, (Q,), its momentum on the way, (Q,), whether it was found, iterations."""
+    """Result of a step's implicit equations: q', (Q,), p*, (Q,), convergence, and iterations."""
 
     position: jax.Array
     momentum: jax.Array
@@ -228,7 +229,7 @@ class _Flow(NamedTuple):
 
 
 def _flow(target, inverse_metric, place: RiemannianPoint, momentum: jax.Array, step_size) -> _Flow:
-    """Solve for p*, q' and lambda: fixed points of the first two, Newton's method for the last.
+    """Solve for p* and q' by fixed-point iteration, and for lambda by Newton's method.
 
     With a constant metric p* and q' are explicit.
     """
@@ -251,7 +252,7 @@ def _flow(target, inverse_metric, place: RiemannianPoint, momentum: jax.Array, s
 
     def is_running(loop):
         *_, miss, move, count = loop
-        # Also false for what is not a number.
+        # Also false for NaN.
         is_finite = (miss < jnp.inf) & (move < jnp.inf)
         return is_finite & ((miss > SETTLED) | (move > LAST_MOVE)) & (count < MAX_ITERATIONS)
 
@@ -264,7 +265,7 @@ def _flow(target, inverse_metric, place: RiemannianPoint, momentum: jax.Array, s
 
 
 def _kinetic_slope(inverse_metric: InverseMetric, position: jax.Array, momentum: jax.Array):
-    """d/dq (1/2) p^T M(q)^-1 p, (Q,)."""
+    """Return d/dq (1/2) p^T M(q)^-1 p, (Q,)."""
 
     def kinetic(position):
         return 0.5 * momentum @ times(inverse_metric(position), momentum)
@@ -273,11 +274,11 @@ def _kinetic_slope(inverse_metric: InverseMetric, position: jax.Array, momentum:
 
 
 def _jacobian(target: ConstrainedTarget, position: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """c, (d,), and C, (d, Q)."""
+    """Return the constraint c, (d,), and its Jacobian C, (d, Q)."""
     value, pull_back = jax.vjp(target.constraint, position)
     return value, jax.vmap(lambda row: pull_back(row)[0])(jnp.eye(value.size))
 
 
 def _log_root(matrix: jax.Array) -> jax.Array:
-    """(1/2) log det of a positive definite matrix, ()."""
+    """Return (1/2) log det of a positive definite matrix, ()."""
     return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(matrix))))

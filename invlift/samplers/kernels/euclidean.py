@@ -1,4 +1,4 @@
-"""HMC and NUTS on a density, with a metric of one matrix: BlackJAX's kernels."""
+"""HMC and NUTS on a density with a constant mass matrix: BlackJAX's kernels."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
 from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, statistics
 from invlift.targets import Density
 
-#: Range around the nominal number of steps, against resonance.
+#: Range of the number of steps relative to the nominal one; it varies to avoid resonance.
 JITTER = (0.7, 1.3)
 
 
 class _EuclideanKernel(Kernel, settings=True):
-    """HMC in the metric of an adapted matrix.
+    """HMC with an adapted mass matrix.
 
     Attributes
     ----------
     metric : {"identity", "diagonal", "dense"}
         The inverse mass matrix: identity, or adapted to the posterior covariance in Stan's windows.
     target_acceptance : float
-        What the step size is adapted to.
+        Acceptance rate to which the step size is adapted.
     """
 
     standards: ClassVar[Standards] = DIVERGENCES._replace(min_acceptance=0.5)
@@ -36,20 +36,20 @@ class _EuclideanKernel(Kernel, settings=True):
 
     @property
     def adaptation(self) -> Adaptation:
-        """Stan's windows (Carpenter et al. 2017), or the step size alone for the identity."""
+        """Adaptation in Stan's windows (Carpenter et al. 2017); for "identity" step size only."""
         return MetricAdaptation(self.metric, self.target_acceptance)
 
     def init(self, target: Density, position: jax.Array) -> PyTree:
-        """Log density and its gradient at a position, (Q,)."""
+        """Evaluate the log density and its gradient at a position, (Q,)."""
         from blackjax.mcmc.hmc import init
 
         return init(position, target.logdensity)
 
 
 class HMC(_EuclideanKernel, settings=True):
-    """Hamiltonian Monte Carlo with a number of steps around a nominal one (Neal 2011).
+    """Hamiltonian Monte Carlo with a random number of steps (Neal 2011).
 
-    The number is drawn anew for each trajectory, uniformly from 0.7 to 1.3 times the nominal one.
+    The number is drawn for each trajectory, uniformly from 0.7 to 1.3 times the nominal one.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class HMC(_EuclideanKernel, settings=True):
     num_steps: integer(1, 10_000) = 10
 
     def step(self, target: Density, rng_key: jax.Array, state, tuning):
-        """One transition; ``tuning`` is step size, (), and inverse mass matrix."""
+        """Make one transition; ``tuning`` is step size, (), and inverse mass matrix."""
         from blackjax.mcmc.hmc import build_kernel
 
         key_length, key_step = jax.random.split(rng_key)
@@ -83,15 +83,15 @@ class NUTS(_EuclideanKernel, settings=True):
     metric : {"identity", "diagonal", "dense"}
         The inverse mass matrix: identity, or adapted to the posterior covariance in Stan's windows.
     target_acceptance : float
-        What the step size is adapted to.
+        Acceptance rate to which the step size is adapted.
     max_doublings : int
-        The trajectory doubles at most this often.
+        Largest number of doublings of a trajectory.
     """
 
     max_doublings: integer(1, 20) = 10
 
     def step(self, target: Density, rng_key: jax.Array, state, tuning):
-        """One transition; ``tuning`` is step size, (), and inverse mass matrix."""
+        """Make one transition; ``tuning`` is step size, (), and inverse mass matrix."""
         from blackjax.mcmc.nuts import build_kernel
 
         step_size, inverse_mass = tuning
@@ -103,10 +103,10 @@ class NUTS(_EuclideanKernel, settings=True):
 
 
 def _metric(inverse_mass: jax.Array):
-    """BlackJAX's metric, with a kinetic energy that is never below zero.
+    """Return BlackJAX's metric, with a kinetic energy that is never negative.
 
-    Of a momentum that grows beyond all numbers the product with a dense matrix may be minus
-    infinity, and where such a trajectory ends be accepted.
+    If a momentum overflows, its product with a dense matrix may be minus infinity, and the end of
+    the trajectory would be accepted.
     """
     from blackjax.mcmc.metrics import default_metric
 

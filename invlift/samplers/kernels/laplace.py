@@ -1,4 +1,4 @@
-"""Samplers that know the Laplace approximation, and draws from it."""
+"""Kernels that use the Laplace approximation, and independent draws from it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from invlift.targets import Density
 class GeneralisedCrankNicolson(PreconditionedCrankNicolson, settings=True):
     """Generalised preconditioned Crank-Nicolson (Rudolf & Sprungk 2018): gpCN.
 
-    theta' = m + sqrt(1 - b^2) (theta - m) + b C^(1/2) xi, reversible for the normal distribution
-    with mean m and covariance C: here the Laplace approximation of the posterior, in whose
-    coordinates it is the proposal of :class:`PreconditionedCrankNicolson` (Pinski, Simpson, Stuart
-    & Weber 2015, section 4).
+    The proposal theta' = m + sqrt(1 - b^2) (theta - m) + b C^(1/2) xi is reversible for the normal
+    distribution with mean m and covariance C, here the Laplace approximation of the posterior.  In
+    the coordinates of this approximation it is the proposal of
+    :class:`PreconditionedCrankNicolson` (Pinski, Simpson, Stuart & Weber 2015, section 4).
     """
 
     target_kind: ClassVar[TargetKind] = "laplace"
@@ -40,7 +40,7 @@ class LaplaceMALA(MALA, settings=True):
     Attributes
     ----------
     target_acceptance : float
-        What the step size h is adapted to.
+        Acceptance rate to which the step size h is adapted.
     """
 
     target_kind: ClassVar[TargetKind] = "laplace"
@@ -49,7 +49,7 @@ class LaplaceMALA(MALA, settings=True):
 
 
 class LaplaceState(NamedTuple):
-    """A draw and its importance.
+    """A draw and its log importance weight.
 
     Attributes
     ----------
@@ -65,8 +65,8 @@ class LaplaceState(NamedTuple):
 class Laplace(Kernel, settings=True):
     """Independent draws from the Laplace approximation: a first answer, not the posterior.
 
-    Their ``acceptance_rate`` is what an independence sampler (Tierney 1994, section 2.3.3) would
-    accept them with, if it decided: 1 throughout where the approximation is exact.
+    All draws are kept.  Their ``acceptance_rate`` is the acceptance probability of an independence
+    sampler (Tierney 1994, section 2.3.3): 1 everywhere if the approximation is exact.
     """
 
     target_kind: ClassVar[TargetKind] = "laplace"
@@ -77,10 +77,10 @@ class Laplace(Kernel, settings=True):
     carries: ClassVar[tuple[str, ...]] = ("log_weight",)
 
     def init(self, target: Density, position: jax.Array) -> LaplaceState:
-        """Weight of a position, (Q,)."""
+        """Return a position, (Q,), with its log importance weight."""
         return LaplaceState(position, target.loglikelihood(position))
 
     def step(self, target: Density, rng_key: jax.Array, state: LaplaceState, tuning):
-        """One draw; there is no tuning."""
+        """Make one draw; there is no tuning."""
         new = self.init(target, jax.random.normal(rng_key, state.position.shape))
         return new, statistics(acceptance_probability(new.log_weight - state.log_weight), True)

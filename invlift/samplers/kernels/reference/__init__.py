@@ -1,1 +1,1 @@
-"""Kernels that are there to compare with, and what others are built on: usable by name as any."""
+"""Kernels for comparison, and base classes of other kernels; a problem file can name them all."""

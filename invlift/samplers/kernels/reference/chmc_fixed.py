@@ -26,7 +26,7 @@ class FixedConstrainedHMC(ConstrainedKernel, settings=True):
     num_steps: integer(1, 10_000) = 3
 
     def step(self, target: ConstrainedTarget, rng_key: jax.Array, state, tuning):
-        """One transition from a point to a point; ``tuning`` is the step size, ()."""
+        """Make one transition from point to point; ``tuning`` is the step size, ()."""
         key_momentum, key_accept = jax.random.split(rng_key)
         start = build_state(state, sample_momentum(target, key_momentum, state))
         end, recorded = self.walk(target, key_accept, start, tuning, self.num_steps)
@@ -39,8 +39,8 @@ class ConstrainedLangevin(FixedConstrainedHMC, settings=True):
     Attributes
     ----------
     retraction, splitting, num_inner, simulation, return_check, target_acceptance
-        See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.  The acceptance aimed
-        at is that of Langevin dynamics (Roberts & Rosenthal 1998).
+        See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.  The default target
+        acceptance is the optimum of Langevin dynamics (Roberts & Rosenthal 1998).
     """
 
     splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "stormer-verlet"
@@ -51,15 +51,15 @@ class ConstrainedLangevin(FixedConstrainedHMC, settings=True):
 class ConstrainedRandomWalk(FixedConstrainedHMC, settings=True):
     """Constrained random-walk Metropolis (Zappa, Holmes-Cerf & Goodman 2018, section 2).
 
-    A normal step in the tangent space, moved back onto the manifold along the normal space: one
-    step of the dynamics without kicks, accepted by the target's Hamiltonian, whose kinetic part is
-    the ratio of proposal densities.
+    The proposal is a normal step in the tangent space, moved back onto the manifold along the
+    normal space.  This is one step of the dynamics without kicks.  The Metropolis test uses the
+    target's Hamiltonian, whose kinetic part gives the ratio of proposal densities.
 
     Attributes
     ----------
     retraction, return_check, target_acceptance
-        See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.  The acceptance aimed
-        at is that of random walks (Roberts, Gelman & Gilks 1997).
+        See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.  The default target
+        acceptance is the optimum of random walks (Roberts, Gelman & Gilks 1997).
     """
 
     standards: ClassVar[Standards] = ConstrainedKernel.standards._replace(

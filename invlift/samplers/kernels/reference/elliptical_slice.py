@@ -15,20 +15,20 @@ from invlift.targets import Density
 class EllipticalSlice(Kernel, settings=True):
     """Elliptical slice sampling (Murray, Adams & MacKay 2010, Figure 2): nothing to tune.
 
-    A point on the ellipse through the position and a prior draw, found by shrinking a bracket until
-    its likelihood is above a level drawn at the start.
+    The next position lies on the ellipse through the position and a prior draw.  A bracket on the
+    ellipse shrinks until the likelihood of a point in it exceeds a level drawn at the start.
     """
 
     carries: ClassVar[tuple[str, ...]] = ("logdensity",)
 
     def init(self, target: Density, position: jax.Array) -> PyTree:
-        """Log likelihood at a position, (Q,)."""
+        """Evaluate the log likelihood at a position, (Q,)."""
         from blackjax.mcmc.elliptical_slice import init
 
         return init(position, _likelihood_of(target))
 
     def step(self, target: Density, rng_key: jax.Array, state, tuning):
-        """One transition; there is no tuning."""
+        """Make one transition; there is no tuning."""
         from blackjax.mcmc.elliptical_slice import build_kernel
 
         ones, zeros = jnp.ones_like(state.position), jnp.zeros_like(state.position)
@@ -38,7 +38,7 @@ class EllipticalSlice(Kernel, settings=True):
 
 
 def _likelihood_of(target: Density):
-    """The log likelihood, -inf where it is not a number: BlackJAX's loop would end there."""
+    """Return the log likelihood, with -inf for NaN, because a NaN would end BlackJAX's loop."""
 
     def loglikelihood(position):
         value = target.loglikelihood(position)

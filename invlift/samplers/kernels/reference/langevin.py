@@ -21,8 +21,8 @@ class MALA(Kernel, settings=True):
     Attributes
     ----------
     target_acceptance : float
-        What the step size h is adapted to; 0.574 is best in many dimensions (Roberts & Rosenthal
-        1998).
+        Acceptance rate to which the step size h is adapted; 0.574 is optimal in many dimensions
+        (Roberts & Rosenthal 1998).
     """
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.3)
@@ -32,14 +32,14 @@ class MALA(Kernel, settings=True):
     target_acceptance: number(0.01, 0.99) = 0.574
 
     def init(self, target: Density, position: jax.Array) -> PyTree:
-        """Log density and its gradient at a position, (Q,)."""
-        # Here, as half a second of imports is only worth it where a program is made.
+        """Evaluate the log density and its gradient at a position, (Q,)."""
+        # Imported here: the import takes half a second, and only this method needs it.
         from blackjax.mcmc.mala import init
 
         return init(position, target.logdensity)
 
     def step(self, target: Density, rng_key: jax.Array, state, tuning):
-        """One transition; ``tuning`` is the step size h, ()."""
+        """Make one transition; ``tuning`` is the step size h, ()."""
         from blackjax.mcmc.mala import build_kernel
 
         new, info = build_kernel()(rng_key, state, target.logdensity, 0.5 * tuning**2)

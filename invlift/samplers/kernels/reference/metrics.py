@@ -13,21 +13,22 @@ from invlift.targets import Density
 Metric = Callable[[jax.Array], jax.Array]
 
 METRICS = Literal["fisher", "softabs"]
-#: Relative distance of two eigenvalues below which their divided difference is a derivative.
+#: Relative distance of two eigenvalues below which a derivative replaces the divided difference.
 CLOSE = 1e-6
 
 
 def metric_of(target: Density, name: METRICS) -> Metric:
-    """A metric of a target, (Q,) to (Q, Q).
+    """Return a metric of a target, a function from (Q,) to (Q, Q).
 
     Parameters
     ----------
     target
         A density.
     name : {"fisher", "softabs"}
-        The target's own ``metric``: for an inverse problem with Gaussian noise of known scale the
-        Fisher information and the prior's precision (Girolami & Calderhead 2011, section 6).  Or
-        :func:`softabs` of minus the Hessian of the log density (Betancourt 2013).
+        "fisher": the target's ``metric``.  For an inverse problem with Gaussian noise of known
+        scale this is the Fisher information plus the prior's precision (Girolami & Calderhead
+        2011, section 6).  "softabs": :func:`softabs` of minus the Hessian of the log density
+        (Betancourt 2013).
     """
     if name == "fisher":
         return target.metric
@@ -35,14 +36,14 @@ def metric_of(target: Density, name: METRICS) -> Metric:
 
 
 def _soft(value: jax.Array) -> jax.Array:
-    """x coth x: |x| where it is large, 1 at 0."""
+    """Return x coth x, which is about |x| for large |x|, and 1 at 0."""
     small = jnp.abs(value) < 1e-3
     safe = jnp.where(small, 1.0, value)
     return jnp.where(small, 1.0 + value**2 / 3.0, safe / jnp.tanh(safe))
 
 
 def _soft_slope(value: jax.Array) -> jax.Array:
-    """Derivative of x coth x; it is odd, and +-1 where |x| is large."""
+    """Return the derivative of x coth x, an odd function, near +-1 for large |x|."""
     small = jnp.abs(value) < 1e-3
     safe = jnp.where(small, 1.0, jnp.clip(value, -300.0, 300.0))
     return jnp.where(small, 2.0 * value / 3.0, 1.0 / jnp.tanh(safe) - safe / jnp.sinh(safe) ** 2)
@@ -50,10 +51,10 @@ def _soft_slope(value: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def softabs(matrix: jax.Array) -> jax.Array:
-    """A symmetric matrix, (Q, Q), with its eigenvalues x replaced by x coth x (Betancourt 2013).
+    """Replace the eigenvalues x of a symmetric matrix, (Q, Q), by x coth x (Betancourt 2013).
 
-    That is |x| with the corner at 0 rounded off at the height of 1, the precision of a standard
-    normal prior.  Its derivatives hold for equal eigenvalues as well.
+    This function is a smooth |x| with the value 1 at 0, the precision of a standard normal prior.
+    Its derivatives are also correct for equal eigenvalues.
     """
     values, vectors = jnp.linalg.eigh(matrix)
     return (vectors * _soft(values)) @ vectors.T
@@ -61,7 +62,7 @@ def softabs(matrix: jax.Array) -> jax.Array:
 
 @softabs.defjvp
 def _softabs_jvp(primals, tangents):
-    """By divided differences of the function of eigenvalues (Betancourt 2013, appendix)."""
+    """Differentiate by divided differences of x coth x (Betancourt 2013, appendix)."""
     (matrix,), (change,) = primals, tangents
     values, vectors = jnp.linalg.eigh(matrix)
     first, second = values[:, None], values[None, :]

@@ -1,4 +1,4 @@
-"""Dynamics of constant speed with a Metropolis test: BlackJAX's kernel."""
+"""Microcanonical dynamics, of constant speed, with a Metropolis test: BlackJAX's kernel."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from invlift.programs.pytrees import PyTree
 from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, statistics
 from invlift.targets import Density
 
-#: Steps after which a trajectory ends even if its length is not reached.
+#: Largest number of steps of a trajectory, even if it does not reach its length.
 MAX_STEPS = 500
 
 
 class MAMS(Kernel, settings=True):
     """Metropolis-adjusted microcanonical sampler (Robnik, Cohn-Gordon & Seljak 2025).
 
-    A particle of unit speed is turned by the gradient of the log density (Ver Steeg & Galstyan
-    2021) and starts each trajectory in a direction drawn anew.  The change of log density less
-    that of the kinetic energy decides, the latter the logarithm of what the turns do to the
-    volume, which makes the transition exact (Robnik, Cohn-Gordon & Seljak 2025, arXiv:2503.01707).
+    The gradient of the log density turns a particle of unit speed (Ver Steeg & Galstyan 2021).
+    Each trajectory starts in a random direction.  The Metropolis test uses the change of log
+    density minus the change of kinetic energy.  The latter is the log volume change of the turns,
+    so that the transition is exact (Robnik, Cohn-Gordon & Seljak 2025, arXiv:2503.01707).
 
-    Lengths are in units of sqrt(Q), as far as a standard normal vector is from the origin: a
-    trajectory then is as long as one of HMC of the same time.  The length of each is drawn from 0
-    to twice the mean, whatever the position.
+    The unit of length is sqrt(Q), the typical norm of a standard normal vector: a trajectory is
+    then as long as an HMC trajectory of the same time.  Its length is uniform between 0 and twice
+    the mean, whatever the position.
 
     Attributes
     ----------
     trajectory_length : float
         Mean length of a trajectory, in units of sqrt(Q); 1.57 is a quarter of the prior's period.
     target_acceptance : float
-        What the step size, in the same units, is adapted to.
+        Acceptance rate to which the step size, in units of sqrt(Q), is adapted.
     """
 
     standards: ClassVar[Standards] = DIVERGENCES._replace(min_acceptance=0.6)
@@ -46,19 +46,19 @@ class MAMS(Kernel, settings=True):
     target_acceptance: number(0.01, 0.99) = 0.9
 
     def integrator(self, logdensity_fn, inverse_mass_matrix):
-        """A step of the dynamics: two evaluations of the gradient (McLachlan 1995)."""
-        # Here, as half a second of imports is only worth it where a program is made.
+        """Return BlackJAX's integrator, with two gradients for each step (McLachlan 1995)."""
+        # Imported here: the import takes half a second, and only this method needs it.
         from blackjax.mcmc.integrators import isokinetic_mclachlan
 
         return isokinetic_mclachlan(logdensity_fn, inverse_mass_matrix)
 
     def init(self, target: Density, position: jax.Array) -> PyTree:
-        """Log density and its gradient at a position, (Q,).
+        """Evaluate the log density and its gradient at a position, (Q,).
 
         Raises
         ------
         InputError
-            If there is one unknown alone: directions are then two points.
+            If there is only one unknown: a line has only two directions.
         """
         from blackjax.mcmc.adjusted_mclmc import init
 
@@ -72,7 +72,7 @@ class MAMS(Kernel, settings=True):
         return init(position, target.logdensity)
 
     def step(self, target: Density, rng_key: jax.Array, state, tuning):
-        """One transition; ``tuning`` is the step size, ()."""
+        """Make one transition; ``tuning`` is the step size, ()."""
         from blackjax.mcmc.adjusted_mclmc import build_kernel
 
         key_length, key_step = jax.random.split(rng_key)

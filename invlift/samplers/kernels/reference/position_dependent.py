@@ -1,16 +1,15 @@
-"""Metropolis-Hastings proposals shaped by a metric that depends on the position.
+"""Metropolis-Hastings proposals with a covariance that depends on the position.
 
 With a positive definite metric M(theta) = L L^T and a drift b(theta),
 
     theta' ~ Normal(theta + (h^2/2) b(theta), h^2 M(theta)^-1).
 
-The metric is the target's: for an inverse problem that of Gauss and Newton, the Fisher information
-of Gaussian noise of known scale plus the prior's precision, I (Au, Graham & Thiery 2023, supplement
-1).  The transition is exact with any other, as the ratio of proposal densities,
+The metric is the target's ``metric``.  For an inverse problem it is the Gauss-Newton Hessian: the
+Fisher information of Gaussian noise of known scale plus the prior's precision, I (Au, Graham &
+Thiery 2023, supplement 1).  The transition is exact with any metric, because the acceptance
+probability contains the ratio of proposal densities (Hastings 1970),
 
-    log q(theta' | theta) = log det L - |L^T (theta' - theta - (h^2/2) b)|^2 / (2 h^2) - Q log h,
-
-enters the acceptance probability (Hastings 1970).
+    log q(theta' | theta) = log det L - |L^T (theta' - theta - (h^2/2) b)|^2 / (2 h^2) - Q log h.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from invlift.targets import Density
 
 
 class MetricState(NamedTuple):
-    """A position and what its proposals are made of.
+    """A position with its log density, drift and metric.
 
     Attributes
     ----------
@@ -46,9 +45,9 @@ class MetricState(NamedTuple):
 
 
 class _PositionDependent(Kernel, settings=True):
-    """A transition whose proposal has a drift that a subclass says.
+    """A kernel with a position-dependent proposal; a subclass defines the drift.
 
-    Two evaluations of the model a transition: of density, and of the metric.
+    A transition evaluates the model twice: for the density and for the metric.
     """
 
     step_sizes: ClassVar[tuple[float, float]] = (1e-6, 10.0)
@@ -56,23 +55,23 @@ class _PositionDependent(Kernel, settings=True):
     target_acceptance: number(0.01, 0.99)
 
     def init(self, target: Density, position: jax.Array) -> MetricState:
-        """Log density, drift and metric at a position, (Q,)."""
+        """Evaluate log density, drift and metric at a position, (Q,)."""
         raise NotImplementedError
 
     def log_proposal(
         self, state: MetricState, position: jax.Array, step_size: jax.Array
     ) -> jax.Array:
-        """Log density, (), with which a position (Q,) is proposed from a state, up to a constant.
+        """Return the log density, (), of proposing a position, (Q,), from a state.
 
-        The constant depends on the step size alone.
+        A constant that depends only on the step size is left out.
         """
         centre = state.position + 0.5 * step_size**2 * state.drift
         scaled = (position - centre) @ state.lower / step_size
         return jnp.sum(jnp.log(jnp.diagonal(state.lower))) - 0.5 * scaled @ scaled
 
     def step(self, target: Density, rng_key: jax.Array, state: MetricState, tuning):
-        """One transition; ``tuning`` is the step size h, ()."""
-        # Here, as half a second of imports is only worth it where a program is made.
+        """Make one transition; ``tuning`` is the step size h, ()."""
+        # Imported here: the import takes half a second, and only this method needs it.
         from blackjax.mcmc.proposal import (
             compute_asymmetric_acceptance_ratio,
             static_binomial_sampling,
@@ -100,8 +99,8 @@ class PositionDependentRandomWalk(_PositionDependent, settings=True):
     Attributes
     ----------
     target_acceptance : float
-        What the step size h is adapted to; 0.234 is that of random walks (Roberts, Gelman & Gilks
-        1997).
+        Acceptance rate to which the step size h is adapted; 0.234 is the optimum of random walks
+        (Roberts, Gelman & Gilks 1997).
     """
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.1)
@@ -109,7 +108,7 @@ class PositionDependentRandomWalk(_PositionDependent, settings=True):
     target_acceptance: number(0.01, 0.99) = 0.234
 
     def init(self, target: Density, position: jax.Array) -> MetricState:
-        """Log density and metric at a position, (Q,); there is no drift."""
+        """Evaluate log density and metric at a position, (Q,); the drift is zero."""
         lower = jnp.linalg.cholesky(target.metric(position))
         return MetricState(position, target.logdensity(position), jnp.zeros_like(position), lower)
 
@@ -117,14 +116,14 @@ class PositionDependentRandomWalk(_PositionDependent, settings=True):
 class SimplifiedManifoldMALA(_PositionDependent, settings=True):
     """Simplified manifold MALA, b = M^-1 grad log pi (Girolami & Calderhead 2011).
 
-    The drift leaves out the derivatives of the metric, which the Metropolis test makes up for; with
-    them it is :class:`PositionDependentMALA`.
+    The drift omits the derivatives of the metric; the Metropolis test corrects for this.
+    :class:`PositionDependentMALA` includes them.
 
     Attributes
     ----------
     target_acceptance : float
-        What the step size h is adapted to; 0.574 is that of Langevin dynamics (Roberts & Rosenthal
-        1998).
+        Acceptance rate to which the step size h is adapted; 0.574 is the optimum of Langevin
+        dynamics (Roberts & Rosenthal 1998).
     """
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.3)
@@ -132,33 +131,34 @@ class SimplifiedManifoldMALA(_PositionDependent, settings=True):
     target_acceptance: number(0.01, 0.99) = 0.574
 
     def init(self, target: Density, position: jax.Array) -> MetricState:
-        """Log density, drift and metric at a position, (Q,)."""
+        """Evaluate log density, drift and metric at a position, (Q,)."""
         lower = jnp.linalg.cholesky(target.metric(position))
         logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
         return MetricState(position, logdensity, cho_solve((lower, True), gradient), lower)
 
 
 class PositionDependentMALA(SimplifiedManifoldMALA, settings=True):
-    """MALA with the drift that has the target as its stationary distribution (Xifara et al. 2014).
+    """MALA with the drift of the diffusion that keeps the target invariant (Xifara et al. 2014).
 
-    b = M^-1 (grad log pi - Xi), Xi_i the sum over j and k of (dM_ij / dtheta_k) (M^-1)_jk (Au,
-    Graham & Thiery 2023, supplement 1): one derivative of the metric for each unknown.
+    b = M^-1 (grad log pi - Xi), where Xi_i is the sum over j and k of (dM_ij / dtheta_k) (M^-1)_jk
+    (Au, Graham & Thiery 2023, supplement 1).  It takes one derivative of the metric for each
+    unknown.
 
     Attributes
     ----------
     target_acceptance : float
-        What the step size h is adapted to; 0.574 is that of Langevin dynamics (Roberts & Rosenthal
-        1998).
+        Acceptance rate to which the step size h is adapted; 0.574 is the optimum of Langevin
+        dynamics (Roberts & Rosenthal 1998).
     """
 
     def init(self, target: Density, position: jax.Array) -> MetricState:
-        """Log density, drift and metric at a position, (Q,)."""
+        """Evaluate log density, drift and metric at a position, (Q,)."""
         metric, derivative = jax.linearize(target.metric, position)
         lower = jnp.linalg.cholesky(metric)
         identity = jnp.eye(position.shape[0])
         inverse = cho_solve((lower, True), identity)
 
-        # One after another: all of dM at once would be (Q, Q, Q).
+        # One unknown at a time, as the whole derivative dM would be (Q, Q, Q).
         def add(index, correction):
             return correction + derivative(identity[index]) @ inverse[index]
 

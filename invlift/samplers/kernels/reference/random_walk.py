@@ -1,4 +1,4 @@
-"""Samplers that need no gradients: random walk, and preconditioned Crank-Nicolson."""
+"""Kernels without gradients: random walk and preconditioned Crank-Nicolson."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from invlift.targets import Density
 
 
 class _Walk(Kernel, settings=True):
-    """A proposal reversible for a reference measure, accepted by the density relative to it.
+    """Metropolis kernel with a proposal that is reversible for a reference measure.
 
-    The acceptance rule of BlackJAX: a log density that is not a number is a rejection.  One
-    evaluation of the model a transition.
+    The ratio of densities relative to this measure decides.  The acceptance rule is BlackJAX's: a
+    log density that is NaN is a rejection.  A transition evaluates the model once.
     """
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.1)
@@ -27,22 +27,22 @@ class _Walk(Kernel, settings=True):
     target_acceptance: number(0.01, 0.99)
 
     def density_of(self, target: Density):
-        """The log density that decides, (Q,) to (): relative to the proposal's reference."""
+        """Return the log density, (Q,) to (), relative to the proposal's reference measure."""
         raise NotImplementedError
 
     def propose(self, rng_key: jax.Array, position: jax.Array, step_size: jax.Array) -> jax.Array:
-        """A position, (Q,), drawn near another one, (Q,)."""
+        """Draw a proposed position, (Q,), from the current position, (Q,)."""
         raise NotImplementedError
 
     def init(self, target: Density, position: jax.Array) -> PyTree:
-        """Log density at a position, (Q,)."""
-        # Here, as half a second of imports is only worth it where a program is made.
+        """Evaluate the log density at a position, (Q,)."""
+        # Imported here: the import takes half a second, and only this method needs it.
         from blackjax.mcmc.random_walk import init
 
         return init(position, self.density_of(target))
 
     def step(self, target: Density, rng_key: jax.Array, state, tuning):
-        """One transition; ``tuning`` is the step size, ()."""
+        """Make one transition; ``tuning`` is the step size, ()."""
         from blackjax.mcmc.random_walk import build_rmh
 
         new, info = build_rmh()(
@@ -62,33 +62,33 @@ class RandomWalk(_Walk, settings=True):
     Attributes
     ----------
     target_acceptance : float
-        What the step size h is adapted to; 0.234 is best in many dimensions (Roberts, Gelman &
-        Gilks 1997).
+        Acceptance rate to which the step size h is adapted; 0.234 is optimal in many dimensions
+        (Roberts, Gelman & Gilks 1997).
     """
 
     target_acceptance: number(0.01, 0.99) = 0.234
 
     def density_of(self, target: Density):
-        """The log density itself."""
+        """Return the log density."""
         return target.logdensity
 
     def propose(self, rng_key: jax.Array, position: jax.Array, step_size: jax.Array) -> jax.Array:
-        """theta + h xi, (Q,)."""
+        """Draw theta + h xi, (Q,)."""
         return position + step_size * jax.random.normal(rng_key, position.shape)
 
 
 class PreconditionedCrankNicolson(_Walk, settings=True):
     """Preconditioned Crank-Nicolson (Cotter, Roberts, Stuart & White 2013).
 
-    theta' = sqrt(1 - b^2) theta + b xi, with xi standard normal: for standard normal theta the pair
-    (theta, theta') is normal with a covariance that does not change when they are exchanged, so
-    that the proposal is reversible for the standard normal distribution, and the ratio of
-    likelihoods decides.  The acceptance does not vanish as a field is resolved more finely.
+    The proposal is theta' = sqrt(1 - b^2) theta + b xi, with xi standard normal.  For standard
+    normal theta the joint distribution of (theta, theta') is symmetric.  The proposal is therefore
+    reversible for the standard normal distribution, and the ratio of likelihoods decides.  The
+    acceptance rate does not vanish as a field is refined.
 
     Attributes
     ----------
     target_acceptance : float
-        What the share b, at most 1, is adapted to.
+        Acceptance rate to which the factor b, at most 1, is adapted.
     """
 
     step_sizes: ClassVar[tuple[float, float]] = (1e-6, 1.0)
@@ -96,10 +96,10 @@ class PreconditionedCrankNicolson(_Walk, settings=True):
     target_acceptance: number(0.01, 0.99) = 0.3
 
     def density_of(self, target: Density):
-        """The log density relative to the standard normal one."""
+        """Return the log density relative to the standard normal distribution."""
         return target.loglikelihood
 
     def propose(self, rng_key: jax.Array, position: jax.Array, step_size: jax.Array) -> jax.Array:
-        """sqrt(1 - b^2) theta + b xi, (Q,)."""
+        """Draw sqrt(1 - b^2) theta + b xi, (Q,)."""
         noise = jax.random.normal(rng_key, position.shape)
         return jnp.sqrt(1.0 - step_size**2) * position + step_size * noise

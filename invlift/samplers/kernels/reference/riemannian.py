@@ -12,9 +12,10 @@ reversible, where its implicit equations are solved (Leimkuhler & Reich 2004, se
     theta' = theta + (h/2) (M(theta)^-1 + M(theta')^-1) p*
     p' = p* - (h/2) dH/dtheta(theta', p*)
 
-They are solved by fixed-point iteration.  Where it does not settle, or where the way back from
-(theta', p'), found in the same way, does not lead to p* and theta, the trajectory ends and is
-rejected: without this check the transition would not be reversible (Brofos & Lederman 2021).
+They are solved by fixed-point iteration.  The step back from (theta', p') is solved in the same
+way.  If an iteration does not converge, or the step back does not return to p* and theta, the
+trajectory ends and is rejected: without this check the transition would not be reversible (Brofos &
+Lederman 2021).
 """
 
 from __future__ import annotations
@@ -38,22 +39,21 @@ from invlift.samplers.kernels.base import (
 from invlift.samplers.kernels.reference.metrics import METRICS, metric_of
 from invlift.targets import Density
 
-#: Largest move, relative to the size of what moves, at which an iteration has settled; and what the
-#: way back may miss.
+#: Relative tolerances: of the last move of a converged iteration, and of the return of a step back.
 SETTLED, RETURNED = 1e-10, 2e-8
-#: Iterations before it is given up.
+#: Largest number of iterations.
 MAX_ITERATIONS = 100
 
 
 class RiemannianState(NamedTuple):
-    """A position with what the Hamiltonian has there without a momentum.
+    """A position and the terms of the Hamiltonian there that do not depend on the momentum.
 
     Attributes
     ----------
     position : (Q,)
     logdensity : ()
     gradient : (Q,)
-        Of the log density.
+        Gradient of the log density.
     lower : (Q, Q)
         Cholesky factor of the metric.
     """
@@ -65,12 +65,12 @@ class RiemannianState(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """A trajectory under way.
+    """The current end of a trajectory.
 
     Attributes
     ----------
     state
-        Its end, with what the Hamiltonian has there without a momentum.
+        Position with the terms of the Hamiltonian that do not depend on the momentum.
     momentum : (Q,)
     count, num_evaluations : () int
         Steps taken, and evaluations of the model.
@@ -91,22 +91,22 @@ def decided(
     advance: Callable[[Trajectory], Trajectory],
     energy: Callable[[Trajectory], jax.Array],
 ) -> tuple[Trajectory, Trajectory, jax.Array, jax.Array]:
-    """Follow a trajectory to its end, which is accepted or rejected.
+    """Simulate a trajectory to its end, and accept or reject the end.
 
     Parameters
     ----------
     rng_key : jax.Array
-        Decides.
+        Key of the Metropolis decision.
     start : Trajectory
     num_steps : () int
         A step that fails ends the trajectory, which is then rejected.
     advance, energy : callable
-        One step; and the Hamiltonian, ().
+        Function that makes one step, and function that returns the Hamiltonian, ().
 
     Returns
     -------
     chosen, end : Trajectory
-        Where the chain goes on, and where the trajectory led.
+        The next state of the chain, and the end of the trajectory.
     acceptance_rate, is_accepted : ()
     """
 
@@ -127,13 +127,13 @@ class RiemannianHMC(Kernel, settings=True):
     Attributes
     ----------
     metric : {"fisher", "softabs"}
-        Fisher information and prior precision (Girolami & Calderhead 2011), or the absolute values
-        of the Hessian's eigenvalues, rounded off at 1 (Betancourt 2013), for which the forward map
-        is differentiated three times: for few unknowns.
+        "fisher": Fisher information plus prior precision (Girolami & Calderhead 2011).  "softabs":
+        smoothed absolute values of the Hessian's eigenvalues, at least 1 (Betancourt 2013); it
+        differentiates the forward map three times, and is for few unknowns.
     num_steps : int
         Steps of each trajectory.
     target_acceptance : float
-        What the step size is adapted to.
+        Acceptance rate to which the step size is adapted.
     """
 
     standards: ClassVar[Standards] = DIVERGENCES._replace(
@@ -149,7 +149,7 @@ class RiemannianHMC(Kernel, settings=True):
     target_acceptance: number(0.01, 0.99) = 0.8
 
     def init(self, target: Density, position: jax.Array) -> RiemannianState:
-        """Log density, its gradient and the metric at a position, (Q,)."""
+        """Evaluate the log density, its gradient and the metric at a position, (Q,)."""
         return self._state(target, position, metric_of(target, self.metric)(position))
 
     def _state(self, target: Density, position, metric) -> RiemannianState:
@@ -157,7 +157,7 @@ class RiemannianHMC(Kernel, settings=True):
         return RiemannianState(position, logdensity, gradient, jnp.linalg.cholesky(metric))
 
     def step(self, target: Density, rng_key: jax.Array, state: RiemannianState, tuning):
-        """One transition; ``tuning`` is the step size h, ()."""
+        """Make one transition; ``tuning`` is the step size h, ()."""
         key_momentum, key_accept = jax.random.split(rng_key)
         noise = jax.random.normal(key_momentum, state.position.shape)
         zero = jnp.asarray(0)
@@ -169,7 +169,7 @@ class RiemannianHMC(Kernel, settings=True):
         return chosen.state, statistics(*decision, num_divergences=end.has_failed.astype(int))
 
     def advance(self, target: Density, trajectory: Trajectory, step_size) -> Trajectory:
-        """One step of the generalised leapfrog method, and the check of its way back."""
+        """Make one step of the generalised leapfrog method, and check that it is reversible."""
         state, half = trajectory.state, 0.5 * step_size
         metric = metric_of(target, self.metric)
         kicked, is_kicked = _kick(_force(metric, state), trajectory.momentum, half)
@@ -177,12 +177,13 @@ class RiemannianHMC(Kernel, settings=True):
         there = self._state(target, position, metric(position))
         force = _force(metric, there)
         momentum = kicked + half * force(kicked)
-        # Backwards: the momentum is reversed, here the time.
+        # The step backwards: reversing the time is equivalent to reversing the momentum.
         back, is_back_kicked = _kick(force, momentum, -half)
         returned, has_returned, num_returns = _drift(metric, there, back, -step_size)
         is_reversible = is_same(back, kicked) & is_same(returned, state.position)
         is_settled = is_kicked & has_arrived & is_back_kicked & has_returned
-        # Metric and its derivatives at both ends; log density, gradient and metric on arrival.
+        # 3: the derivatives of the metric at both ends, and the metric on arrival.  The 1 below is
+        # the log density with its gradient.
         num_metrics = num_drifts + num_returns + 3
         return Trajectory(
             there,
@@ -194,17 +195,17 @@ class RiemannianHMC(Kernel, settings=True):
 
 
 def energy(trajectory: Trajectory) -> jax.Array:
-    """The Hamiltonian, ()."""
+    """Return the Hamiltonian, ()."""
     state, momentum = trajectory.state, trajectory.momentum
     log_root = jnp.sum(jnp.log(jnp.diagonal(state.lower)))
     return -state.logdensity + log_root + 0.5 * momentum @ cho_solve((state.lower, True), momentum)
 
 
 def _force(metric, state: RiemannianState) -> Callable[[jax.Array], jax.Array]:
-    """-dH/dtheta at a position for any momentum.
+    """Return -dH/dtheta at a position as a function of the momentum.
 
-    With v = M^-1 p the derivative of (1/2) p^T M^-1 p is that of -(1/2) v^T M v at constant v, and
-    that of (1/2) log det M is <M^-1, dM> / 2.
+    With v = M^-1 p, the derivative of (1/2) p^T M^-1 p equals that of -(1/2) v^T M v at constant v.
+    The derivative of (1/2) log det M is <M^-1, dM> / 2.
     """
     _, pull_back = jax.vjp(metric, state.position)
     identity = jnp.eye(state.position.shape[0])
@@ -219,12 +220,12 @@ def _force(metric, state: RiemannianState) -> Callable[[jax.Array], jax.Array]:
 
 
 def _kick(force: Callable, momentum: jax.Array, time) -> tuple[jax.Array, jax.Array]:
-    """The momentum after an implicit kick, (Q,), and whether it was found."""
+    """Return the momentum after an implicit kick, (Q,), and whether the iteration converged."""
     return _solve(lambda middle: momentum + time * force(middle), momentum)[:2]
 
 
 def _drift(metric, state: RiemannianState, momentum: jax.Array, time):
-    """The position after an implicit drift, (Q,), whether it was found, and metrics evaluated."""
+    """Return the position after an implicit drift, (Q,), convergence, and number of metrics."""
     velocity = cho_solve((state.lower, True), momentum)
 
     def arrive(position):
@@ -235,11 +236,11 @@ def _drift(metric, state: RiemannianState, momentum: jax.Array, time):
 
 
 def _solve(function: Callable, start: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """A fixed point, (Q,), of a function by iteration; whether it settled; its evaluations."""
+    """Find a fixed point by iteration; return it, (Q,), convergence, and number of evaluations."""
 
     def is_running(loop):
         _, move, count = loop
-        # Also false for what is not a number.
+        # Also false for NaN.
         return (move > SETTLED) & (move < jnp.inf) & (count < MAX_ITERATIONS)
 
     def iterate(loop):
@@ -253,10 +254,10 @@ def _solve(function: Callable, start: jax.Array) -> tuple[jax.Array, jax.Array, 
 
 
 def distance(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Largest difference, relative to the size of the second, at least 1."""
+    """Return the largest difference, relative to the maximum norm of the second or to 1."""
     return jnp.max(jnp.abs(first - second)) / jnp.maximum(1.0, jnp.max(jnp.abs(second)))
 
 
 def is_same(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Whether the way back has led to where it began."""
+    """Return whether a step back has returned to its start, to tolerance."""
     return distance(first, second) <= RETURNED
