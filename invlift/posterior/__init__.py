@@ -1,7 +1,7 @@
-"""What a person looks at: posterior fields, diagnostics, verdict, files and figures.
+"""Results of a run: posterior fields, diagnostics, verdict, files and figures.
 
-`Posterior` is imported when it is first used: it takes pandas, xarray and matplotlib, for which a
-command that checks a problem has no use.
+`Posterior` is imported only when it is first used: it needs pandas, xarray and matplotlib, and a
+command that only checks a problem does not.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The draws of a run, and what they are of: all that statistics, figures and files start from."""
+"""Draws of a run and their description: the input of statistics, figures and files."""
 
 from __future__ import annotations
 
@@ -26,43 +26,44 @@ from invlift.standards import NO_STANDARDS, Standards
 
 @dataclass(frozen=True, eq=False)
 class PosteriorDraws:
-    """Draws of a run, with the mesh, the sensors and the noise of what they are of.
+    """Draws of a run, with the mesh, the sensors and the noise of its problem.
 
     Attributes
     ----------
     chains : sequence of Chain
-        Draws by name, (num_draws, ...) each. Those of "predicted" and "noise_score", (num_draws,
-        d), are the noise-free readings and the noise variables that explain the readings, standard
-        normal before these.
+        Draws by name, (num_draws, ...) each. "predicted", (num_draws, d), are the noise-free
+        readings. "noise_score", (num_draws, d), are the noise variables that explain the readings;
+        their prior is standard normal.
     quantities : sequence of Quantity
-        What the draws are of, with axes and units. A draw that is not described is a scalar or an
-        array without coordinates.
+        Description of each quantity that is drawn, with axes and units. Without a description a
+        quantity is a scalar or an array without coordinates.
     mesh, sensors : Mesh, Readings or None
-        Of the fields among the quantities, to write and draw them. A sensor table may take the
-        place of readings, whose `sigma`, if it has one, is the noise's scale.
+        Mesh of the fields and readings, to write and plot them. A sensor table may replace
+        `Readings`; its `sigma`, if it has one, is the scale of the noise.
     noise, standards : ReadingNoise or None, Standards
-        By what new readings and the likelihood of the readings are found, and by what the sampler's
-        statistics are judged: the `standards` of the run.
+        The noise gives new readings and the likelihood of the readings. The standards are limits
+        for the statistics of the sampler: the `standards` of the run.
     num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
-        Draws per chain that were asked for, time to compile what the chains ran, and whether the
-        run was stopped before it was done.
+        Number of draws per chain that the user requested, compile time in seconds, and whether
+        the run was stopped before its end.
     exceedance : sequence of float
-        Thresholds of the conductivity, in its unit, whose probabilities of being exceeded are
-        among the fields.
+        Thresholds of the conductivity, in its unit. The probability of exceeding each is one of
+        the fields.
     materials : mapping of str to float or str
-        Of a field that is made of materials, the conductivity of each by its name, or the name of
-        the draws that it is.
+        For a field of several materials: the conductivity of each material by name, or the name of
+        the draws of this conductivity.
     objections : sequence of str
-        What was found about the problem before it was sampled that makes it a doubtful one.
+        Doubts about the problem from the check before the run.
     doubts : sequence of (str, str)
-        What was found about the model at the draws, and what to do.
+        Doubts about the model at the draws, with a remedy each.
     boundary_flux : callable or None
-        ``boundary_flux(group, experiment)``: names of the unknowns beside the field that the flux
-        through a boundary group depends on, the name of the solution, and the function that makes
-        fluxes, (k,), of draws of all of them, (k, N), and of the solution, (k, num_nodes), if any.
+        ``boundary_flux(group, experiment)`` returns three things: the names of the further unknowns
+        (beside the field) on which the flux through a boundary group depends, the name of the
+        solution, and a function. The function takes draws of field and unknowns, (k, N), and of
+        the solution, (k, num_nodes) or None, and returns fluxes, (k,).
     mesh_error : (num_nodes,) array or None
-        What the mesh near each node adds to the errors of the readings, in standard deviations of
-        their noise: the root of a sum of squares.
+        Contribution of the mesh near each node to the errors of the readings, in standard
+        deviations of their noise: the root of a sum of squares.
 
     Raises
     ------
@@ -103,7 +104,8 @@ class PosteriorDraws:
     def draws(self, name: str) -> list[np.ndarray]:
         """Draws of one quantity: a list of (num_draws, ...) arrays, one per chain, not copied.
 
-        Of a field for which there was no room fewer: draws 0, k, 2 k, ... with `every[name]` = k.
+        If memory was too small for all draws of a field, only draws 0, k, 2 k, ... are stored, with
+        `every[name]` = k.
         """
         if name not in self.described:
             known = f"one of {', '.join(sorted(self.described))}"
@@ -113,26 +115,26 @@ class PosteriorDraws:
     def __getitem__(self, name: str) -> xr.DataArray:
         """Draws of one quantity, with names, coordinates and unit, as an array of xarray.
 
-        Its axes are chain, draw (or stored_draw) and those of the quantity; see `draws`. Along the
-        axis node there are coordinates x, y (and z), along cell those of the cells' middles,
-        cell_x, cell_y (and cell_z).
+        The axes are chain, draw (or stored_draw) and the axes of the quantity; see `draws`. The
+        axis node has coordinates x, y (and z). The axis cell has the coordinates of the cell
+        centres: cell_x, cell_y (and cell_z).
         """
         every, places = {name: every_of(self.chains, name)}, places_on(self.mesh)
         return label({name: self.draws(name)}, self.described, every, places)[name]
 
     @cached_property
     def described(self) -> dict[str, Quantity]:
-        """What each of the draws is of, by name."""
+        """Description of each quantity that is drawn, by name."""
         shapes = {name: np.shape(draws)[1:] for name, draws in self.chains[0].draws.items()}
         return described(shapes, self.quantities)
 
     @property
     def all_draws(self) -> dict[str, list[np.ndarray]]:
-        """Draws of every quantity by name, as `draws` gives them."""
+        """Draws of every quantity by name, as returned by `draws`."""
         return {name: [chain.draws[name] for chain in self.chains] for name in self.described}
 
     @property
     def field(self) -> Quantity | None:
-        """The field that the equation is about, if there is one."""
+        """The unknown field of the equation, if there is one."""
         fields = (each for each in self.described.values() if each.place and not each.is_derived)
         return next(fields, None)

@@ -25,7 +25,7 @@ from invlift.posterior.verdict import Verdict, verdict_of
 if TYPE_CHECKING:
     from arviz import InferenceData
 
-#: Names of earlier versions, and what has taken their place.
+#: Names of earlier versions, and their replacements.
 _MOVED = {
     **{f"plot_{name}": f"plot.{name}" for name in (
         "fields", "chains", "parameters", "leave_one_out", "sensors", "series",
@@ -41,8 +41,8 @@ _MOVED = {
 class Posterior(PosteriorStatistics):
     """Draws of a run with their statistics, pictures and files.
 
-    `problem.posterior(run)` and `invlift.load(folder)` make one. `posterior.plot` has the pictures,
-    `posterior.fit` compares readings and predictions.
+    `problem.posterior(run)` and `invlift.load(folder)` return one. `posterior.plot` has the
+    figures, `posterior.fit` compares readings and predictions.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class Posterior(PosteriorStatistics):
     boundary_flux : callable or None
         See :class:`~invlift.posterior.draws.PosteriorDraws`.
     mesh_error : (num_nodes,) array or None
-        What the mesh near each node adds to the errors of the readings, in standard deviations of
-        their noise.
+        Contribution of the mesh near each node to the errors of the readings, in standard
+        deviations of their noise.
 
     Raises
     ------
@@ -84,22 +84,22 @@ class Posterior(PosteriorStatistics):
 
     @cached_property
     def plot(self) -> Plots:
-        """The pictures: `posterior.plot.fields("fields.png")`, `posterior.plot.chains(ax=axes)`."""
+        """The figures: `posterior.plot.fields("fields.png")`, `posterior.plot.chains(ax=axes)`."""
         return Plots(self)
 
     @property
     def titles(self) -> dict[str, str]:
-        """What the `scalars` are called where they are shown: with their units, by name."""
+        """Titles of the `scalars` in tables and figures, with units, by name."""
         return titles_of(self.scalars, self.described)
 
     def verdict(self) -> Verdict:
-        """Whether the draws can be trusted, and if not, why and what to do."""
+        """Judge whether the draws can be trusted, and if not, say why and what to do."""
         return verdict_of(self)
 
     # -- fields at places of the mesh -------------------------------------------------------------
 
     def at(self, points: np.ndarray, name: str | None = None) -> xr.DataArray:
-        """Draws of a field at points.
+        """Return the draws of a field at points.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Posterior(PosteriorStatistics):
         return in_mesh.values_at(self, points, name)
 
     def mean_over(self, group: str | None = None, name: str | None = None) -> xr.DataArray:
-        """Draws of the mean of a field over a part of the mesh.
+        """Return the draws of the mean of a field over a part of the mesh.
 
         Parameters
         ----------
@@ -145,19 +145,19 @@ class Posterior(PosteriorStatistics):
         return in_mesh.mean_over(self, group, name)
 
     def flux(self, group: str, experiment: str = "") -> xr.DataArray:
-        """Draws of the flux into the body through a boundary group of the mesh, or its "boundary".
+        """Return the draws of the flux into the body through a boundary group, or its "boundary".
 
-        The integral of exp(phi) du/dn over the group, n outwards, as a reading of kind "flux" has
-        it: of the stored draws of field and solution, or where no solutions are stored of the
-        equation solved once more for each draw. Where u is held, it is the consistent flux, by the
-        residual of the discrete equation (Carey 1982; Hughes, Engel, Mazzei & Larson 2000, section
-        2), which balances the source exactly and is of second order; on a group of a Robin
-        condition the integral of coefficient * (ambient - u). Through other groups it is given, or
-        nothing.
+        The flux is the integral of exp(phi) du/dn over the group, with n outwards, as for a reading
+        of kind "flux". It uses the stored draws of field and solution. If no solutions are stored,
+        the equation is solved once more for each draw. On a Dirichlet group it is the consistent
+        flux, from the residual of the discrete equation (Carey 1982; Hughes, Engel, Mazzei & Larson
+        2000, section 2), which balances the source exactly and is of second order. On a Robin group
+        it is the integral of coefficient * (ambient - u). On other groups the flux is prescribed or
+        zero, and there is nothing to compute.
 
-        Axes are chain and draw (or stored_draw, of the draws for which both are stored); the
-        attribute `units` is C U in the plane, for each unit of thickness, and C U L in space, with
-        the units of docs/notation.md, and the solution's own in place of U if it is known.
+        Axes are chain and draw, or stored_draw if not all draws of both are stored. The attribute
+        `units` is C U in the plane, per unit of thickness, and C U L in space, with the units of
+        docs/notation.md. The unit of the solution replaces U if it is known.
 
         Parameters
         ----------
@@ -174,23 +174,24 @@ class Posterior(PosteriorStatistics):
         Raises
         ------
         InputError
-            If there is no such experiment or group, a facet of it is inside the body, the flux
-            through it is given, or a problem is not one of a field with stored draws.
+            If there is no such experiment or group, a facet of the group is inside the body, the
+            flux through the group is prescribed, or the problem has no field with stored draws.
         """
         return in_mesh.flux(self, group, experiment)
 
     def next_sensors(self, num: int = 5, name: str | None = None) -> NextSensors:
-        """Where one more reading would tell most, and the best `num` places one after the other.
+        """Find the `num` places where further readings reduce the uncertainty most, one by one.
 
-        By the covariances of the draws, for a reading with the noise of a usual one of today.
+        It uses the covariances of the draws, for a reading with the median noise of the present
+        readings.
 
         Parameters
         ----------
         num : int
-            Places to choose.
+            Number of places to choose.
         name : str or None
-            What is to be known better: a field, everywhere, or a scalar of `summary`; by default
-            the field that the equation is about.
+            The quantity whose variance is to be reduced: a field, everywhere, or a scalar of
+            `summary`; by default the unknown field of the equation.
 
         Returns
         -------
@@ -199,19 +200,19 @@ class Posterior(PosteriorStatistics):
         Raises
         ------
         InputError
-            If there are no stored draws of a solution, if there is no such quantity, if all of its
-            draws are equal, or if `num` is not positive.
+            If there are no stored draws of a solution, there is no such quantity, all of its draws
+            are equal, or `num` is not positive.
         """
         return next_sensors(self, num, name)
 
     # -- files ------------------------------------------------------------------------------------
 
     def to_arviz(self) -> InferenceData | xr.DataTree:
-        """Everything in ArviZ's layout: `InferenceData` under ArviZ 0.x, `DataTree` under 1.x."""
+        """Convert to the layout of ArviZ: `InferenceData` under ArviZ 0.x, `DataTree` under 1.x."""
         return to_arviz(dict(groups_of(self)))
 
     def record(self) -> dict[str, Any]:
-        """Sizes, times, counts and verdict of the run, for `run.json`."""
+        """Return the sizes, times, counts and verdict of the run, for `run.json`."""
         return record_of(self)
 
     def write(
@@ -219,15 +220,15 @@ class Posterior(PosteriorStatistics):
     ) -> list[Path]:
         """Write all results to a folder.
 
-        `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there are readings),
-        `sensors.vtu` (if sensors have positions), `summary.csv`, `posterior.nc`, `run.json`, and
-        `draws.pvd` (if there is a mesh) with some draws of the field. Each is complete or absent;
-        older ones are replaced.
+        The files are `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there are
+        readings), `sensors.vtu` (if sensors have positions), `summary.csv`, `posterior.nc`,
+        `run.json`, and `draws.pvd` (if there is a mesh) with some draws of the field. Each file is
+        complete or absent. Older files are replaced.
 
         Parameters
         ----------
         directory : path
-            The folder; it is made if it does not exist.
+            The folder; it is created if it does not exist.
         run_info : mapping of str, optional
             Further entries of `run.json`, such as versions and the seed; they replace those of
             `record()`.
@@ -250,7 +251,7 @@ class Posterior(PosteriorStatistics):
         return f"{table}\n\n{self.verdict()}"
 
     def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
+        """Return summary and verdict as HTML for notebooks."""
         table = self._titled_summary().to_html(float_format="{:.4g}".format)
         return f"{table}{self.verdict()._repr_html_()}"
 
@@ -258,6 +259,6 @@ class Posterior(PosteriorStatistics):
         return self.summary().rename(index=self.titles)
 
     def __getattr__(self, name: str):
-        """Say where what earlier versions had here is now."""
+        """Raise an error that names the new place of an attribute of earlier versions."""
         where = f"; it is posterior.{_MOVED[name]} now" if name in _MOVED else ""
         raise AttributeError(f"Posterior has no attribute {name!r}{where}")

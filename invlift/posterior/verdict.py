@@ -1,9 +1,9 @@
-"""Whether draws can be trusted: rules, each a reason for doubt or a warning, with what to do.
+"""Verdict on a run: rules that give reasons, doubts and warnings, each with advice.
 
-A *reason* withholds the verdict "converged"; a *doubt* is about the model and the data, of which
-chains that agree say nothing; a *warning* is worth knowing either way. What depends on the kernel
-is in its own standards. No set of rules can prove convergence: the most a good
-verdict says is that nothing looked for was found.
+A *reason* withholds the verdict "converged". A *doubt* is about the model and the data, which
+agreement of the chains cannot confirm. A *warning* does not change the verdict. Limits that depend
+on the kernel are in its `Standards`. No set of rules can prove convergence: a good verdict only
+says that none of these problems was found.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ from invlift.standards import (
 # Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
 MAX_R_HAT = 1.01
 MIN_ESS_PER_CHAIN = 100
-# Among thousands of coefficients some exceed 1.01 by chance. With 100 effective draws per chain
-# the largest of 10,000 stays near 1.05, so these shares and this maximum do not trip on noise.
+# Among thousands of coefficients some exceed 1.01 by chance. With 100 effective draws per chain the
+# largest of 10,000 stays near 1.05, so random variation does not exceed these limits.
 MAX_R_HAT_FIELD = 1.05
 MAX_R_HAT_ANYWHERE = 1.1
 MAX_BAD_SHARE = 0.01
 MIN_CHAINS = 2
 MIN_DRAWS = 50
-# A failed projection, for one, ends its trajectory and leaves the draws valid, but where most fail,
-# part of the posterior may be out of reach without any other sign.
+# A failed projection, for example, ends its trajectory and leaves the draws valid. Where many fail,
+# the chain may not reach part of the posterior, without any other sign.
 WARN_FAILURE_SHARE = 0.05
 MAX_FAILURE_SHARE = 0.30
 # In a sound model standardised residuals scatter less than a standard normal variable.
 MAX_RESIDUAL = 4.0
-# Readings of which a model that explains nothing is noted where the noise's scale is one that its
-# prior has: of fewer that may be chance.
+# Fewest readings for the warning that the model explains nothing, if no posterior median is in a
+# tail of its prior. With fewer readings this may be chance.
 MANY_READINGS = 10
 MAX_STUCK_SHARE = 0.20
-# Chains that agree and have this share of the effective draws needed only need more draws.
+# Chains that agree and have at least this share of the required effective draws need only more.
 NEARLY = 0.5
-# Of the audited steps. Wrong decisions bias the draws by no more than about their share.
+# Share of the audited steps. Wrong decisions bias the draws by at most about this share.
 MAX_WRONG_RETURNS = 0.01
 
 
 class VerdictText:
-    """How verdicts are written: headline, reasons, notes or warnings, and advice."""
+    """Text and HTML of a verdict: headline, reasons, notes or warnings, and advice."""
 
     def __str__(self) -> str:
         """Return the verdict as a few lines of text."""
@@ -71,7 +71,7 @@ class VerdictText:
         return "\n".join([self.headline, *(f"  {x} {line}" for x, each in marked for line in each)])
 
     def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
+        """Return the verdict as HTML for notebooks."""
         return f"<pre>{escape(str(self))}</pre>"
 
 
@@ -91,11 +91,11 @@ class Verdict(VerdictText):
 
     @property
     def is_good(self) -> bool:
-        """Whether the chains have converged, and nothing is in doubt about the model."""
+        """Whether the chains have converged and there are no doubts about the model."""
         return self.is_converged and not self.doubts
 
 
-# Options are called the same in a problem file, on the command line and by Python's `sample`.
+# Options have the same names in a problem file, on the command line and in Python's `sample`.
 MORE_DRAWS = "run longer: raise draws; --resume, in Python resume=True, goes on with a saved run"
 MORE_WARMUP = (
     "raise warmup and run again from another seed; if chains still disagree, the posterior may "
@@ -127,18 +127,18 @@ REASON, DOUBT, WARNING = "reason", "doubt", "warning"
 
 
 class Rule(NamedTuple):
-    """What to say if a condition holds: a reason, a doubt or a warning, and what to do."""
+    """A reason, doubt or warning that holds if `applies` is true, with advice."""
 
     applies: bool
     kind: str
     text: str
     advice: str
-    #: Of a reason that more draws take away, about the share of them that there is; else 0.
+    #: For a reason that more draws would remove: about the share of the needed draws; else 0.
     share: float = 0.0
 
 
 def verdict_of(posterior: PosteriorStatistics) -> Verdict:
-    """Judge a run by everything that its posterior knows."""
+    """Judge a run from its draws, statistics, fit and doubts."""
     field, num_chains, num_draws = posterior.field, posterior.num_chains, posterior.num_draws
     needed, num_requested = MIN_ESS_PER_CHAIN * num_chains, posterior.num_draws_requested or 0
     stats = [chain.stats for chain in posterior.chains]
@@ -202,7 +202,7 @@ def verdict_of(posterior: PosteriorStatistics) -> Verdict:
 
 
 def _conflicts(posterior: PosteriorStatistics) -> Iterator[str]:
-    """What there is to say of scalars whose posterior lies in a tail of their prior."""
+    """Yield a text for each scalar whose posterior median lies in a tail of its prior."""
     for name, chains in posterior.scalars.items():
         quantity = posterior.described.get(name)
         if quantity is None or np.ndim(quantity.prior_density) != 2:
@@ -218,7 +218,7 @@ def _conflicts(posterior: PosteriorStatistics) -> Iterator[str]:
 
 
 def _rule_of_nothing_explained(fit: SensorStatistics, is_conflict: bool) -> Rule:
-    """Whether an unknown noise scale explains the readings, and not the model."""
+    """Return the rule for a model that explains the readings only by a large noise scale."""
     observed = fit.observed[fit.is_plain]
     spread = float(np.std(observed))
     left = float(np.sqrt(np.mean(np.square(observed - fit.predicted_mean[fit.is_plain]))))
@@ -244,7 +244,7 @@ def _rules_of_movement(changes: Sequence[np.ndarray]) -> Iterator[Rule]:
 
 
 def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterator[Rule]:
-    """Of the entries of a vector the worst is named, and how many others there are."""
+    """Yield the rules of scalars; for a vector, name the worst entry and count the others."""
     vectors: dict[str, list[str]] = {}
     for name in scalars:
         vectors.setdefault(vector_of(name), []).append(name)
@@ -255,7 +255,7 @@ def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterat
             for key in ("r_hat", "ess_bulk", "ess_tail")
         )
         missing = np.isnan(r_hat) | np.isnan(bulk)
-        tail = np.where(np.isnan(tail) & ~missing, 0.0, tail)  # of so few draws that none is there
+        tail = np.where(np.isnan(tail) & ~missing, 0.0, tail)  # too few draws in the tail
         disagree = f"R-hat of {{}} is {{}}, above {MAX_R_HAT}: chains or their halves differ"
         more = MORE_WARMUP if np.nanmax(r_hat, initial=1.0) > MAX_R_HAT_ANYWHERE else MORE_DRAWS
         for is_bad, badness, values, limit, text, advice in (
@@ -273,7 +273,7 @@ def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterat
 
 
 def _apart(value: float, limit: float) -> str:
-    """A number with as many digits as it takes to tell it from a limit."""
+    """Format a number with enough digits to distinguish it from a limit."""
     start = 0 if limit >= 10.0 else 4
     texts = (f"{value:.{digits}f}" for digits in range(start, start + 5))
     return next((text for text in texts if float(text) != limit), f"{value:g}")
@@ -332,7 +332,7 @@ def _rules_of_sampler(
 
 
 def _rules_of_returns(stats: Sequence[Mapping[str, np.ndarray]]) -> Iterator[Rule]:
-    """Of steps of constrained dynamics whose early return check was audited."""
+    """Yield the rule for audits of the early return check in constrained dynamics."""
     names = "num_return_disagreements", "num_return_audits"
     num_wrong, num_audited = (total(stats, name) or 0 for name in names)
     text = f"the early return check and the exact one differed in {num_wrong} of {num_audited} "
@@ -365,7 +365,7 @@ def _rules_of_fit(
 
 
 def _statistic(stats: Sequence[Mapping[str, np.ndarray]], name: str | None) -> list[np.ndarray]:
-    """One statistic of those chains that have it."""
+    """Return one statistic of each chain that has it."""
     return [np.asarray(chain[name]) for chain in stats if name and np.size(chain.get(name, ()))]
 
 

@@ -1,4 +1,4 @@
-"""Files of results: VTU and series of them for ParaView, CSV, JSON; and what goes into which."""
+"""Write the result files of a run: VTU files and series for ParaView, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from invlift.posterior.statistics.quantity import PLACES
 from invlift.posterior.verdict import verdict_of
 
 CELL_TYPES = {1: "vertex", 3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
-#: Draws of the field that are written as a series, and shown in a report.
+#: Number of draws of the field that are written as a series and shown in a report.
 NUM_DRAWS = 12
-#: Attribute of the file of the draws by which the record beside it is known to be its own.
+#: Attribute of the file of draws that identifies the record written with it.
 RECORD_SHA256 = "record_sha256"
-#: Statistics that not every kernel counts.
+#: Statistics that only some kernels count.
 _COUNTED = "num_divergences", "num_return_audits", "num_return_disagreements"
 
 
 def in_three_dimensions(points: np.ndarray) -> np.ndarray:
-    """Append z = 0 to (k, 2) points, as VTK knows only space; (k, 3) points pass unchanged."""
+    """Append z = 0 to points (k, 2), as VTK needs three coordinates; (k, 3) are unchanged."""
     points = np.asarray(points, dtype=float)
     return np.column_stack([points, np.zeros((len(points), 3 - points.shape[1]))])
 
@@ -55,10 +55,11 @@ def write_fields(
 ) -> None:
     """Write fields on a mesh, or at points such as sensors, as a compressed binary VTU file.
 
-    Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh; cells are (num_cells,
-    dim + 1), corners of triangles or tetrahedra, None for points alone. Fields, (num_nodes,) or
-    (num_cells,), are by name; NaN marks "no value". Numbers, or arrays in a row, belong to no
-    place: they are VTK's field data. An InputError if a field does not fit the mesh.
+    Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh. Cells are (num_cells,
+    dim + 1), corners of triangles or tetrahedra; None writes points without cells. Fields,
+    (num_nodes,) or (num_cells,), are given by name; NaN means "no value". `numbers` are numbers or
+    arrays without a position, written as field data of VTK. Raises an InputError if a field does
+    not fit the mesh.
     """
     cells = np.arange(len(points))[:, None] if cells is None else np.asarray(cells)
     for kind, data, size in ("point", point_data, len(points)), ("cell", cell_data, len(cells)):
@@ -79,7 +80,7 @@ def write_fields(
     )
     with replace_on_success(path) as temporary:
         meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
-        if numbers:  # which meshio does not write
+        if numbers:  # meshio does not write field data
             grid = b"<UnstructuredGrid>"
             written = temporary.read_bytes().replace(grid, grid + _field_data(numbers), 1)
             temporary.write_bytes(written)
@@ -96,16 +97,16 @@ def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
 
 
 def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
-    """Write a table as CSV, with every digit of its numbers."""
+    """Write a table as CSV, with all digits of its numbers."""
     with replace_on_success(path) as temporary:
         table.to_csv(temporary, lineterminator="\n")
 
 
 def as_json(record: Mapping[str, Any]) -> bytes:
-    """A record as strict JSON.
+    """Return a record as strict JSON.
 
-    Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
-    infinity: both become null.
+    A record may contain nested mappings, sequences, arrays, numbers, text, paths and dates. JSON
+    has no NaN and no infinity: both become null.
     """
     settings = {"indent": 2, "inf_nan_mode": "null", "fallback": lambda x: x.__array__().tolist()}
     return to_json(record, **settings) + b"\n"
@@ -118,13 +119,13 @@ def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
 
 
 def record_sha256(content: str | bytes) -> str:
-    """SHA-256 of the values of a record in JSON, however its lines are laid out."""
+    """Return the SHA-256 of the values of a record in JSON, independent of its line breaks."""
     return hashlib.sha256(to_json(from_json(content))).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a step of a series shows: fields on nodes and on cells, and numbers, by name."""
+    """One step of a series: fields on nodes and on cells, and numbers, by name."""
 
     on_nodes: Mapping[str, np.ndarray] = field(default_factory=dict)
     on_cells: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -140,9 +141,8 @@ def write_series(
 ) -> list[Path]:
     """Write steps that ParaView plays as an animation; return the files, the PVD file first.
 
-    They are at times, by default 0, 1 and so on.
-
-    The path ends in .pvd; the files of the steps go to the folder of that name without the ending.
+    `times` are the times of the steps, by default 0, 1 and so on. The path ends in .pvd. The files
+    of the steps are written to the folder with the same name without this ending.
     """
     path = Path(path)
     folder = path.with_suffix("")
@@ -163,10 +163,10 @@ def write_series(
 
 
 def record_of(posterior: PosteriorStatistics) -> dict[str, Any]:
-    """Sizes, times, counts and verdict of a run, for `run.json`; None for what is not known.
+    """Return sizes, times, counts and verdict of a run, for `run.json`; None where unknown.
 
-    Of divergences, audits and what the standards of the kernel call failures there are counts only
-    where they were counted.
+    Counts of divergences, audits and failures (as defined by the standards of the kernel) are
+    included only if the kernel counts them.
     """
     chains, stats = posterior.chains, [chain.stats for chain in posterior.chains]
 
@@ -241,7 +241,7 @@ def write_results(
 def solutions_in_time(
     posterior: PosteriorStatistics,
 ) -> dict[str, dict[float, dict[str, np.ndarray]]]:
-    """Statistics at the nodes of solutions that are kept at times, by name of each, and by time."""
+    """Return statistics at the nodes of solutions stored at times, by name and by time."""
     solutions: dict[str, dict[float, dict[str, np.ndarray]]] = {}
     fields = posterior.fields_by_place["node"]
     for described in posterior.described:
@@ -258,7 +258,7 @@ def solutions_in_time(
 
 
 def some_draws(posterior: PosteriorStatistics) -> list[tuple[int, int, np.ndarray]]:
-    """At most `NUM_DRAWS` draws of the field, spread evenly: chain, number there, and values."""
+    """Return at most `NUM_DRAWS` evenly spread draws of the field: chain, draw number, values."""
     name = posterior.field.name
     fields, every = posterior.draws(name), every_of(posterior.chains, name)
     num_chains, num_draws = len(fields), len(fields[0])
@@ -270,14 +270,17 @@ def some_draws(posterior: PosteriorStatistics) -> list[tuple[int, int, np.ndarra
 
 
 def number_style(frame: pd.DataFrame) -> dict[str, Any]:
-    """How pandas shows a table: four digits, nine of places, which may be metres of a map."""
+    """Return the number format of a table in pandas: four digits, for coordinates nine.
+
+    Coordinates of a map in metres need nine digits.
+    """
     places = frame.select_dtypes("number").columns.intersection([*"xyz"])
     formats = dict.fromkeys(places, "{:.9g}".format)
     return {"float_format": "{:.4g}".format, "formatters": formats}
 
 
 def summary_with_totals(posterior: PosteriorStatistics) -> pd.DataFrame:
-    """The summary with the totals of leave-one-out predictions, for `summary.csv`."""
+    """Return the summary with the totals of leave-one-out predictions, for `summary.csv`."""
     table = posterior.summary()
     if posterior.fit.has_leave_one_out:
         loo = posterior.fit.leave_one_out()

@@ -1,4 +1,4 @@
-"""Everything that a run has produced, labelled, as the groups of a file of draws."""
+"""Groups of a file of draws: all results of a run as labelled datasets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from invlift.posterior.statistics.quantity import Quantity
 
 
 def groups_of(posterior: PosteriorStatistics) -> Iterator[tuple[str, xr.Dataset]]:
-    """Label everything a run has produced, group by group, as pairs of a name and a dataset.
+    """Yield all results of a run, group by group, as pairs of a name and a labelled dataset.
 
-    Groups `posterior`, and where there is something to put in them `sample_stats`,
-    `warmup_sample_stats`, `posterior_predictive` (new readings, as variable `observed`, and along
-    quantities by their names), `log_likelihood` (as variable `observed`), `observed_data` and
-    `constant_data`.  Readings that are arrays of a model go by their names in place of `observed`.
+    The group `posterior` always exists. The others exist if they are not empty: `sample_stats`,
+    `warmup_sample_stats`, `posterior_predictive` (new readings as variable `observed`, and along
+    paths by their names), `log_likelihood` (as variable `observed`), `observed_data` and
+    `constant_data`. Readings that are named arrays of a model have these names instead of
+    `observed`.
     """
     chains, quantities = posterior.chains, dict(posterior.described)
     draws, places = posterior.all_draws, places_on(posterior.mesh)
@@ -49,13 +50,13 @@ def groups_of(posterior: PosteriorStatistics) -> Iterator[tuple[str, xr.Dataset]
 
 
 def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Quantity:
-    """The quantity along as many of its first axes as its draws have."""
+    """Return the quantity with only as many of its first axes as its draws have."""
     axes = list(quantity.axes.items())[: draws[quantity.name][0].ndim - 1]
     return Quantity(quantity.name, dict(axes))
 
 
 def _constants(posterior: PosteriorStatistics) -> dict[str, tuple[Sequence[str], np.ndarray]]:
-    """What does not change from draw to draw: axes and values by name."""
+    """Return the data that are the same for all draws: axes and values by name."""
     mesh, sensors, constants = posterior.mesh, posterior.sensors, {}
     if mesh is not None:
         constants["points"] = (("node", "axis"), np.asarray(mesh.points))
@@ -82,7 +83,10 @@ def _constants(posterior: PosteriorStatistics) -> dict[str, tuple[Sequence[str],
 
 
 def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndarray]]:
-    """Statistics that all chains have, with one shape (chains may differ after an interruption)."""
+    """Return the statistics that all chains have with one shape.
+
+    Chains may differ after an interruption.
+    """
     return {
         name: [np.asarray(part[name]) for part in parts]
         for name, values in parts[0].items()

@@ -1,4 +1,4 @@
-"""Files of where one more reading would tell most: a table, fields and a picture."""
+"""Files of the proposed places for further sensors: a table, fields and a figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from invlift.posterior.statistics.of_draws import PosteriorStatistics
 def plot_next_sensors(
     posterior: PosteriorStatistics, proposals: NextSensors, length_unit: str = ""
 ) -> Panels:
-    """Draw the shares as fields, with sensors and the best places by number."""
+    """Plot the shares as fields, with the sensors and the numbers of the best places."""
     panels = [
         Panel(
             f"One more reading of the {name.replace('_', ' ')}", shares, True, "viridis",
@@ -37,7 +37,7 @@ def plot_next_sensors(
 def write_next_sensors(
     posterior: PosteriorStatistics, proposals: NextSensors, folder: Path
 ) -> list[Path]:
-    """Write table, fields and picture of :func:`next_sensors` to the folder of a run."""
+    """Write table, fields and figure of :func:`next_sensors` to the folder of a run."""
     paths = [folder / f"next_sensors.{ending}" for ending in ("csv", "vtu", "png")]
     write_table(paths[0], proposals.best)
     shares = {f"next_sensor_{name}": values for name, values in proposals.shares.items()}

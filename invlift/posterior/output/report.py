@@ -1,4 +1,4 @@
-"""A run as one page of HTML that needs no other file: its figures, tables and record."""
+"""Report of a run: one HTML page, with no other files, of figures, tables and record."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from invlift.posterior.output.files import (
 )
 from invlift.posterior.posterior import Posterior
 
-#: Pixels for each inch of a figure, and the quality of its image.
+#: Pixels per inch of a figure, and the quality of its image.
 DOTS_PER_INCH, QUALITY = 128, 85
-#: Height of the picture of the mesh, in inches.
+#: Height of the figure of the mesh, in inches.
 HEIGHT = 4.5
-#: Rows of a table.
+#: Largest number of rows shown of a table.
 MAX_ROWS = 500
-#: Statistics of a field that have one colour scale: endings of their names, and titles.
+#: Statistics of a field that share one colour scale: endings of their names, and titles.
 STATISTICS = {"mean": "mean", "q05": "5 % quantile", "q50": "median", "q95": "95 % quantile"}
 ABOVE = f"{CONDUCTIVITY}_above_"
 MATERIAL = "probability_"
@@ -56,10 +56,11 @@ def write_report(
     problem: str = "",
     drawn: Mapping[str, Panels] | None = None,
 ) -> Path:
-    """Write the page of a run and return its path.
+    """Write the report of a run and return its path.
 
-    `record` is that of `run.json`, whose verdict is shown; `problem` is the text of the problem
-    file; `drawn` are the pictures "fields" and "series" of `posterior.plot` where they are at hand.
+    `record` is the content of `run.json`, whose verdict is shown. `problem` is the text of the
+    problem file. `drawn` are the figures "fields" and "series" of `posterior.plot` if they exist
+    already.
     """
     drawn = drawn or {}
     sections = {
@@ -112,7 +113,7 @@ def _verdict(posterior: Posterior, record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
-    """The overview, all other fields that there are, and the mesh."""
+    """Yield the overview, all other fields, and the mesh."""
     if posterior.mesh is None or posterior.field is None:
         return
     overview = overview or posterior.plot.fields()
@@ -166,7 +167,7 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
 
 
 def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Panels:
-    """The mesh, in space a slice, with its boundary groups, or with sensors by residual, (d,)."""
+    """Plot the mesh (in 3D a slice) with boundary groups, or with sensors by residual, (d,)."""
     mesh, sensors = posterior.mesh, posterior.sensors
     near = None if residual is None or sensors is None else sensors.points
     flat = flatten(mesh.points, mesh.cells, near)
@@ -258,7 +259,7 @@ def _hint(text: str) -> str:
 
 
 def _image(panels: Panels, words: str) -> str:
-    """A figure as an image of the page; `words` say what it shows to those who do not see it."""
+    """Return a figure as an image of the page; `words` is its text for screen readers."""
     content, figure = io.BytesIO(), panels.figure
     settings = {"format": "webp", "pil_kwargs": {"quality": QUALITY}}
     write_figure(figure, content, DOTS_PER_INCH, **settings)

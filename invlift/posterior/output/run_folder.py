@@ -1,4 +1,4 @@
-"""The folder of a run, read back: its record, its draws, and the posterior that they make."""
+"""Read the folder of a run: its record, its draws, and its posterior."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from invlift.posterior.verdict import Verdict
 from invlift.standards import NO_STANDARDS, Standards
 
 DRAWS, RECORD = "posterior.nc", "run.json"
-#: What the problem is kept as: the problem file, complete, or the Python file that made it.
+#: Files that store the problem: the complete problem file, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
-#: What a posterior has from the record, and what its chains have.
+#: Entries of the record that belong to the posterior, and those that belong to its chains.
 _RECORDED = (
     "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "materials",
     "objections", "doubts",
 )  # fmt: skip
 _OF_CHAINS = "step_size", "warmup_seconds", "sampling_seconds"
-#: Largest text file of a run that is read.
+#: Largest size of a text file of a run that is read, bytes.
 MAX_BYTES = 2**24
 REMEDY = "take the file from a copy of the run, or run again"
 
 
 class Record(BaseModel):
-    """The content of ``run.json`` (docs/outputs.md); None or empty where that is not known."""
+    """The content of ``run.json`` (docs/outputs.md); None or empty where unknown."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
@@ -70,24 +70,25 @@ class Record(BaseModel):
 
 
 def problem_file(directory: Path) -> Path:
-    """The file that a run keeps its problem in; ``problem.toml`` if there is none."""
+    """Return the file in which a run stores its problem; ``problem.toml`` if there is none."""
     files = [directory / name for name in PROBLEM_FILES]
     return next((file for file in files if file.exists()), files[0])
 
 
 def is_finished(directory: Path) -> bool:
-    """Whether a run has written its results; before, there are its chains alone."""
+    """Return whether a run has written its results; before, it has only written chains."""
     return (directory / DRAWS).exists()
 
 
 def problem_sha256(name: str, text: str) -> str:
-    """SHA-256 of what a problem's file says, by its name; of TOML wherever the files of it are.
+    """Return the SHA-256 of the text of a problem file, independent of its line breaks.
 
-    However lines are laid out: a run that goes to another machine may be told the new places.
+    For TOML the paths of files are left out, so that a run may be moved to another machine and its
+    paths changed.
     """
     content = "\n".join(text.splitlines())
     if name.endswith(".toml"):
-        with suppress(tomllib.TOMLDecodeError):  # a damaged one is another's
+        with suppress(tomllib.TOMLDecodeError):  # the digest of a damaged file differs
             content = json.dumps(_without_places(tomllib.loads(text)), sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -101,12 +102,12 @@ def _without_places(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_record(directory: Path) -> Record:
-    """Read the record of a run, ``run.json``; an InputError if it cannot be read as one."""
+    """Read the record of a run, ``run.json``; an InputError if it is not valid."""
     return _read_record(directory)[0]
 
 
 def _read_record(directory: Path) -> tuple[Record, str]:
-    """The record, and the digest of its values."""
+    """Return the record and the digest of its values."""
     file = directory / RECORD
     what = "the record of a run with its verdict, as invlift run writes it"
     remedy = "give the folder that invlift run has written"
@@ -120,7 +121,7 @@ def _read_record(directory: Path) -> tuple[Record, str]:
 
 
 class SavedMesh(NamedTuple):
-    """Nodes and cells as files have them, without groups."""
+    """Nodes and cells as stored in files, without groups."""
 
     points: np.ndarray  # (num_nodes, dim)
     cells: np.ndarray  # (num_cells, dim + 1)
@@ -128,7 +129,7 @@ class SavedMesh(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SavedNoise:
-    """New readings and log densities by name as files have them: see `ReadingNoise`."""
+    """New readings and log densities by name, as stored in files: see `ReadingNoise`."""
 
     replicated: Mapping[str, list[np.ndarray]]
     likelihoods: Mapping[str, list[np.ndarray]]
@@ -136,11 +137,11 @@ class SavedNoise:
     def new_readings(
         self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]
     ) -> dict[str, list[np.ndarray]]:
-        """New readings, and those along paths, by name, (num_draws, ...) for each chain."""
+        """Return new readings, also along paths, by name, (num_draws, ...) for each chain."""
         return dict(self.replicated)
 
     def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
-        """Log densities by name, (num_draws, ...) for each chain."""
+        """Return log densities by name, (num_draws, ...) for each chain."""
         return dict(self.likelihoods)
 
 
@@ -149,9 +150,9 @@ def read_posterior(
 ) -> Posterior:
     """Read the posterior that a run has written, with all draws in memory.
 
-    `standards` are those of methods by name. Of a field of which not all draws
-    were stored, all statistics are those of the stored draws. An InputError if the folder is not
-    that of a run with draws, a file is damaged, or record or problem are those of another run.
+    `standards` are the standards of methods by name. If not all draws of a field were stored, its
+    statistics are computed from the stored draws. Raises an InputError if the folder has no run
+    with draws, a file is damaged, or record or problem belong to another run.
     """
     directory = Path(directory)
     file = directory / DRAWS
@@ -172,7 +173,7 @@ def read_posterior(
     except (LookupError, ValueError, TypeError) as reason:
         expected = "the draws of a run, as invlift run writes them"
         raise InputError(str(file), expected, f"others ({reason})"[:80], REMEDY) from None
-    # Another program that has written the draws anew may have left the digest out.
+    # Another program that rewrote the draws may have left out the digest.
     is_own = found[ROOT].attrs.get(RECORD_SHA256, digest) == digest
     sizes = {"num_chains": posterior.num_chains, "num_draws": posterior.num_draws}
     is_own &= all(getattr(record, name) in (None, size) for name, size in sizes.items())
@@ -181,7 +182,7 @@ def read_posterior(
 
 
 def _check_is_of_one_run(directory: Path, has_own_record: bool, record: Record) -> None:
-    """Check that record and problem were written with the draws beside them; else an InputError."""
+    """Raise an InputError if record or problem were not written together with the draws."""
     has_own_problem, problem = True, problem_file(directory)
     if record.problem_sha256 is not None and problem.is_file():
         what, where = "the problem of the run", f"{problem}"
@@ -195,7 +196,7 @@ def _check_is_of_one_run(directory: Path, has_own_record: bool, record: Record) 
 
 
 def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
-    """Mesh, sensors and noise of a posterior, as far as there are any."""
+    """Return mesh, sensors and noise of a posterior, as far as they are stored."""
     surroundings, constants = {}, groups["constant_data"]
 
     def known(name: str) -> np.ndarray | None:
@@ -208,7 +209,7 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
         axes = axes_of(groups["posterior"])
         arrays = {str(name): (axes_of(each), each.to_numpy()) for name, each in observed.items()}
         coordinates = coordinates_of(constants)
-        # Those of a model without noise variables, such as counts, are in no such vector.
+        # Readings without noise variables, such as counts, are not part of the vector of readings.
         names = [OBSERVED] if OBSERVED in arrays else dict.fromkeys(coordinates["name"])
         values = np.concatenate([np.ravel(arrays[name][1]) for name in names]).astype(float)
         places = known("sensor_sigma"), known("sensor_points")
@@ -221,12 +222,12 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
 
 
 def _chains_of(group: xr.Dataset) -> dict[str, list[np.ndarray]]:
-    """Draws by name, (num_draws, ...) for each chain."""
+    """Return draws by name, (num_draws, ...) for each chain."""
     return {str(name): list(each.to_numpy()) for name, each in group.data_vars.items()}
 
 
 def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[Chain]:
-    """Draws and statistics of each chain, as files have them."""
+    """Return draws and statistics of each chain, as stored in files."""
     every = {}
     for name, variable in groups["posterior"].data_vars.items():
         numbers = variable[variable.dims[1]].to_numpy()

@@ -1,4 +1,4 @@
-"""Names of columns and fields in files of results, with the unit behind them if one is known."""
+"""Names of columns and fields in result files, followed by the unit if it is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import of_solution
 from invlift.units import of_logarithm
 
-#: Statistics that have the unit of what they are of.
+#: Statistics that have the unit of their quantity.
 _ENDS = ("mean", "sd", "q05", "q50", "q95", "mcse_mean", "mcse_sd", "prior_sd")
 _OF_READINGS = "observed", "predicted_mean", "predicted_sd"
 
@@ -20,9 +20,10 @@ _OF_READINGS = "observed", "predicted_mean", "predicted_sd"
 def fields_with_units(
     fields: Mapping[str, np.ndarray], posterior: PosteriorStatistics
 ) -> dict[str, np.ndarray]:
-    """Fields by names such as "conductivity_mean [W/(m K)]", which ParaView shows at its colours.
+    """Return fields with names such as "conductivity_mean [W/(m K)]".
 
-    Of a logarithm, and of what has no unit, the name is as it was.
+    ParaView shows this name at the colour scale. Names of logarithms and of quantities without a
+    unit are unchanged.
     """
     units = {each.name: each.unit for each in posterior.quantities} | {
         name: each.unit for name, each in posterior.described.items()
@@ -35,7 +36,7 @@ def fields_with_units(
 
 
 def readings_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> pd.DataFrame:
-    """The table of readings; columns of places and of the solution have their units in the name."""
+    """Return the table of readings with units in the names of coordinate and solution columns."""
     known = posterior.described.get(PREDICTED)
     is_one = known is not None and np.all(of_solution(posterior.sensors))
     units = dict.fromkeys("xyz", getattr(posterior.mesh, "unit", ""))
@@ -45,7 +46,7 @@ def readings_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> 
 
 
 def scalars_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> pd.DataFrame:
-    """The summary with a last column of units, if one is known."""
+    """Return the summary with a last column of units, if any unit is known."""
     units = {name: each.unit for name, each in posterior.described.items()}
     column = [units.get(vector_of(name), "") for name in table.index]
     return table.assign(unit=column) if any(column) else table

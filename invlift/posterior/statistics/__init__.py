@@ -1,1 +1,1 @@
-"""What is computed from draws."""
+"""Statistics computed from draws."""

@@ -1,7 +1,7 @@
-"""Walk over the coefficients of many chains without copying the draws as a whole.
+"""Iterate over the coefficients of many chains without copying all draws.
 
-Draws of a field are the largest arrays of a run (chains x draws x coefficients). Everything that is
-computed coefficient by coefficient takes them in blocks that fit a processor's cache.
+Draws of a field are the largest arrays of a run (chains x draws x coefficients). Statistics of
+single coefficients are computed in blocks that fit the cache of a processor.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import numpy as np
 
 from invlift.errors import InputError
 
-BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, some thirty times that with all copies
+BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, about 30 MiB with all copies
 
 
 def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
-    """Number of chains, draws and shape of a draw; an InputError if these differ, or are none."""
+    """Return the number of chains and of draws, and the shape of a draw.
+
+    Raises an InputError if the shapes of the chains differ, or there are no chains or draws.
+    """
     shapes = [np.shape(chain) for chain in draws]
     if not shapes:
         raise InputError(f"draws of {name}", "at least one chain", "none", "run the sampler first")
@@ -34,9 +37,9 @@ def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple
 def coefficient_blocks(
     draws: Sequence[np.ndarray], name: str = "field"
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield a few coefficients at a time, and their draws, (block, chains, num_draws) in float64.
+    """Yield blocks of coefficients and their draws, (block, chains, num_draws) in float64.
 
-    The draws of each chain are (num_draws, N); those yielded are contiguous along the draws.
+    The draws of each chain are (num_draws, N). The yielded arrays are contiguous along the draws.
     """
     num_chains, num_draws, shape = check_draws(draws, name)
     step = max(1, BLOCK_SIZE // (num_chains * num_draws))
@@ -49,6 +52,6 @@ def coefficient_blocks(
 
 
 def pooled(draws: Sequence[np.ndarray], name: str = "field") -> Iterator[np.ndarray]:
-    """Yield the draws of one coefficient after the other, of all chains together, (S,) each."""
+    """Yield the draws of each coefficient in turn, of all chains together, (S,) each."""
     for _, values in coefficient_blocks(draws, name):
         yield from values.reshape(len(values), -1)

@@ -1,16 +1,16 @@
-"""Simulation-based calibration: ranks of the truth among posterior draws, and what they say.
+"""Simulation-based calibration: test of the ranks of true values among posterior draws.
 
-If unknowns are drawn from the prior, readings are simulated from them and the posterior given these
-readings is sampled, the rank of the true value of any quantity among L independent draws is uniform
-on 0 ... L (Talts, Betancourt, Simpson, Vehtari & Gelman 2018, arXiv:1804.06788, theorem 1), unless
-the draws are not those of the posterior that belongs to the prior and the noise.
+Unknowns are drawn from the prior, readings are simulated from them, and the posterior given these
+readings is sampled. If the draws are from the correct posterior, the rank of the true value of any
+quantity among L independent draws is uniform on 0 ... L (Talts, Betancourt, Simpson, Vehtari &
+Gelman 2018, arXiv:1804.06788, theorem 1).
 
-Of M ranks among 0 ... L the empirical distribution function is looked at where it can jump,
-at z_i = i / (L + 1): there it counts X_i ~ Binomial(M, z_i) ranks below i if they are uniform.  The
-statistic is the smallest two-sided tail probability of the X_i, and its distribution is computed
-exactly (Sailynoja, Burkner & Vehtari 2022, "Graphical test for discrete uniformity and its
-applications in goodness-of-fit evaluation and multiple sample comparison", Stat. Comput. 32:32,
-section 2): the band around a distribution function and the p-value are two sides of one test.
+The empirical distribution function of M ranks among 0 ... L is evaluated where it can jump, at
+z_i = i / (L + 1). There it counts X_i ~ Binomial(M, z_i) ranks below i if the ranks are uniform.
+The statistic is the smallest two-sided tail probability of the X_i, and its distribution is
+computed exactly (Sailynoja, Burkner & Vehtari 2022, "Graphical test for discrete uniformity and
+its applications in goodness-of-fit evaluation and multiple sample comparison", Stat. Comput. 32:32,
+section 2). The band around a distribution function and the p-value belong to the same test.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, Panels, new_fi
 from invlift.posterior.statistics.diagnostics import diagnose_block
 from invlift.posterior.verdict import VerdictText
 
-#: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
+#: Probability of a false "not calibrated", over all quantities together (Bonferroni).
 LEVEL = 0.05
 #: Fewest simulations for a verdict, and the largest share of them that may fail.
 MIN_SIMULATIONS = 20
 MAX_FAILED_SHARE = 0.05
-#: Standard errors from which the mean or the spread of ranks is said to be off.
+#: Fewest standard errors at which mean or spread of the ranks is reported as wrong.
 LIKELY = 2.0
-#: Panels in a row of the figure, and colours of what is in its band and what is not.
+#: Panels in a row of the figure, and colours of quantities inside and outside their bands.
 NUM_COLUMNS = 4
 GOOD, BAD = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
 #: Outcome of a simulation whose ranks count.
 FINE = "ok"
-#: Relative difference below which two tail probabilities are one that was rounded, and halvings of
-#: the interval in which a band's tail probability is searched for.
+#: Relative difference up to which two tail probabilities are equal but for rounding, and number of
+#: bisections in the search for the tail probability of a band.
 _ROUNDING, _NUM_HALVINGS = 1e-9, 40
 
 NOT_CALIBRATED = (
@@ -61,10 +61,11 @@ FAILED_CHAINS = (
 
 @dataclass(frozen=True)
 class Simulation:
-    """What one simulation, by its number, has found; NaN where there is no such thing.
+    """Result of one simulation; NaN where a number does not exist.
 
-    The outcome is "ok", or why the ranks, 0 ... L, of the true values by name do not count; they
-    are among L of `num_draws` draws of a chain. `ess` is the smallest of all quantities.
+    `simulation` is its number. The outcome is "ok", or the reason why the ranks do not count. The
+    ranks, 0 ... L, are those of the true values by name, among L of the `num_draws` draws of a
+    chain. `ess` is the smallest effective sample size of all quantities.
     """
 
     simulation: int
@@ -78,13 +79,13 @@ class Simulation:
 
     @property
     def counts(self) -> bool:
-        """Whether its ranks count."""
+        """Whether the ranks count."""
         return self.outcome == FINE
 
 
 @dataclass(frozen=True)
 class CalibrationVerdict(VerdictText):
-    """Verdict on a calibration: reasons speak against it, notes do not; best advice first."""
+    """Verdict on a calibration: reasons count against it, notes do not; best advice first."""
 
     is_calibrated: bool
     headline: str
@@ -95,7 +96,7 @@ class CalibrationVerdict(VerdictText):
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Ranks, 0 ... `num_draws`, of quantities in the simulations done of those requested."""
+    """Ranks, 0 ... `num_draws`, of quantities in the finished simulations."""
 
     simulations: Sequence[Simulation]
     names: tuple[str, ...]
@@ -111,7 +112,7 @@ class Calibration:
 
     @property
     def num_counted(self) -> int:
-        """Simulations whose ranks count, M."""
+        """Number of simulations whose ranks count, M."""
         return sum(each.counts for each in self.simulations)
 
     @property
@@ -125,25 +126,25 @@ class Calibration:
 
     @property
     def level(self) -> float:
-        """P-value below which a quantity leaves its band, all quantities considered."""
+        """P-value below which a quantity leaves its band, corrected for their number."""
         return LEVEL / max(1, len(self.names))
 
     def uniform(self) -> UniformRanks:
-        """What ranks are compared with; an InputError if no simulation counts."""
+        """Return the distribution of uniform ranks; an InputError if no simulation counts."""
         if not self.num_counted:
             raise InputError("calibration", "ranks of a simulation", "none", "see the outcomes")
         return UniformRanks(self.num_counted, self.num_draws)
 
     def p_values(self) -> dict[str, float]:
-        """Probability of ranks so far from uniform, by quantity; none if no simulation counts."""
+        """Return the p-value of the ranks by quantity; empty if no simulation counts."""
         return {name: self.uniform().p_value(ranks) for name, ranks in self.ranks.items()}
 
     def shapes(self) -> dict[str, tuple[float, float]]:
-        """How far mean and spread of the ranks are off, by quantity: see `shape_of`."""
+        """Return the deviations of mean and spread of the ranks, by quantity: see `shape_of`."""
         return {name: shape_of(ranks, self.num_draws) for name, ranks in self.ranks.items()}
 
     def verdict(self) -> CalibrationVerdict:
-        """Whether the draws are those of the posterior, as far as the ranks tell."""
+        """Judge from the ranks whether the draws are from the posterior."""
         num, num_done, shapes = self.num_counted, len(self.simulations), self.shapes()
         outside = {name: p for name, p in self.p_values().items() if p < self.level}
         reasons = [
@@ -180,7 +181,7 @@ class Calibration:
         return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
     def record(self) -> dict[str, Any]:
-        """Counts, p-values, bands and verdict, for `calibration.json`."""
+        """Return counts, p-values, shapes and verdict, for `calibration.json`."""
         names = "num_requested", "num_counted", "num_draws", "level", "failures"
         return {
             "num_simulations": len(self.simulations),
@@ -193,25 +194,25 @@ class Calibration:
 
 
 def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
-    """Smallest bulk effective sample size of (num_draws,) draws of a chain; 0 if there is none."""
+    """Return the smallest bulk effective sample size of (num_draws,) draws of a chain, or 0."""
     values = np.stack([np.asarray(each, dtype=float) for each in draws.values()])[:, None]
     return float(np.min(np.nan_to_num(diagnose_block(values)["ess_bulk"])))
 
 
 def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:
-    """Number of draws below the truth, of some at even distances (Talts et al. 2018, section 5.1).
+    """Return the rank of the truth among thinned draws (Talts et al. 2018, section 5.1).
 
-    `num_kept` are taken of the (num_draws,) draws of a quantity that is continuous, so that none is
-    equal to the truth.
+    It is the number of draws below the truth, of `num_kept` evenly spaced ones of the (num_draws,)
+    draws. The quantity is continuous, so that no draw is equal to the truth.
     """
     places = np.arange(1, num_kept + 1) * len(draws) // num_kept - 1
     return int(np.sum(draws[places] < truth))
 
 
 def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
-    """How far mean and spread of ranks (M,) are from uniform, in standard errors.
+    """Return deviations of mean and spread of ranks (M,) from uniform, in standard errors.
 
-    Spread is the mean square distance from the middle of 0 ... `num_draws`.
+    The spread is the mean square distance from the middle of 0 ... `num_draws`.
     """
     scores = np.arange(num_draws + 1) - 0.5 * num_draws
     offset = np.asarray(ranks) - 0.5 * num_draws
@@ -221,7 +222,7 @@ def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
 
 
 def in_words(mean: float, spread: float) -> str:
-    """What a shape says is wrong; the larger counts, as a shifted mean changes the spread too."""
+    """Describe the larger deviation of a shape; a shifted mean also changes the spread."""
     if max(abs(mean), abs(spread)) < LIKELY:
         return "ranks are not uniform, neither shifted nor spread"
     if abs(mean) >= abs(spread):
@@ -233,7 +234,7 @@ def in_words(mean: float, spread: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class UniformRanks:
-    """What M ranks (`num_ranks`) of truths among L draws (`num_draws`) do if they are uniform."""
+    """Distribution of M (`num_ranks`) uniform ranks of truths among L (`num_draws`) draws."""
 
     num_ranks: int
     num_draws: int
@@ -244,22 +245,22 @@ class UniformRanks:
         return np.arange(1, self.num_draws + 1) / (self.num_draws + 1)
 
     def counts(self, ranks: np.ndarray) -> np.ndarray:
-        """Number of ranks (M,) below i, for i = 1 ... L, (L,)."""
+        """Count the ranks (M,) below i, for i = 1 ... L, (L,)."""
         each = np.bincount(np.asarray(ranks, dtype=int), minlength=self.num_draws + 1)
         return np.cumsum(each)[:-1]
 
     def p_value(self, ranks: np.ndarray) -> float:
-        """Probability that uniform ranks lie at least as far out as these (M,)."""
+        """Return the probability that uniform ranks deviate at least as much as these (M,)."""
         tails = self._tails()
         observed = tails[np.arange(self.num_draws), self.counts(ranks)].min()
         return max(0.0, 1.0 - self._probability_within(tails > observed * (1.0 + _ROUNDING)))
 
     def band(self, probability: float) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds (L,) of the distribution function that hold everywhere at once.
+        """Return simultaneous bounds (L,) of the distribution function.
 
-        Smallest and largest allowed share of ranks below i, for i = 1 ... L. Uniform ranks stay
-        within with the probability given, or a little more, as close as counts allow; ranks have a
-        p-value above 1 - probability if and only if they do.
+        They are the smallest and largest allowed share of ranks below i, for i = 1 ... L. Uniform
+        ranks stay within the bounds with at least the given probability, as close to it as counts
+        allow. Ranks have a p-value above 1 - probability if and only if they stay within.
         """
         tails, low, high = self._tails(), 0.0, 1.0
         for _ in range(_NUM_HALVINGS):
@@ -272,17 +273,17 @@ class UniformRanks:
         return lower / self.num_ranks, upper / self.num_ranks
 
     def _tails(self) -> np.ndarray:
-        """Two-sided tail probability of every count at every point, (L, M + 1)."""
+        """Return the two-sided tail probability of every count at every point, (L, M + 1)."""
         counts, points = np.arange(self.num_ranks + 1), self.points[:, None]
         below = binom.cdf(counts, self.num_ranks, points)
         above = binom.sf(counts - 1, self.num_ranks, points)
         return np.minimum(2.0 * np.minimum(below, above), 1.0)
 
     def _probability_within(self, is_within: np.ndarray) -> float:
-        """Probability that all counts of uniform ranks are among those allowed, (L, M + 1).
+        """Return the probability that all counts of uniform ranks are allowed, (L, M + 1) of bool.
 
-        The counts are partial sums of independent Poisson variables of mean M / (L + 1), given
-        that all L + 1 of them add to M: a recursion from point to point with one kernel.
+        The counts are partial sums of independent Poisson variables of mean M / (L + 1), given that
+        the sum of all L + 1 is M. This gives a recursion from point to point with one kernel.
         """
         num = self.num_ranks
         kernel = poisson.pmf(np.arange(num + 1), num / (self.num_draws + 1))
@@ -293,14 +294,14 @@ class UniformRanks:
 
 
 def plot_calibration(calibration: Calibration, path: str | Path | None = None) -> Panels:
-    """Draw, for each quantity, how far its ranks are from uniform.
+    """Plot the deviation of the ranks of each quantity from uniform.
 
     It is the share of ranks below each value less that of uniform ranks (Sailynoja, Burkner &
-    Vehtari 2022, section 3): within the filled band everywhere with 95 % probability, for each
-    quantity by itself; within the outline for all quantities together. Quantities that leave the
-    outline are drawn in another colour. It is saved where `path` says.
+    Vehtari 2022, section 3). With 95 % probability it stays within the filled band for each
+    quantity by itself, and within the outline for all quantities together. Quantities that leave
+    the outline have another colour. The figure is saved to `path` if it is given.
 
-    An InputError if no simulation counts.
+    Raises an InputError if no simulation counts.
     """
     uniform, p_values = calibration.uniform(), calibration.p_values()
     bands = [uniform.band(1.0 - level) for level in (LEVEL, calibration.level)]
@@ -329,7 +330,7 @@ def draw_difference(
     ranks: np.ndarray,
     colour: str,
 ) -> None:
-    """Draw a distribution function of ranks (M,) less the uniform one, and two bands of it."""
+    """Plot a distribution function of ranks (M,) less the uniform one, and two bands."""
     points = np.r_[0.0, uniform.points, 1.0]
     inner, outer = [[np.r_[0.0, bound - uniform.points, 0.0] for bound in band] for band in bands]
     axes.fill_between(points, *inner, color=FAINT, alpha=0.25, linewidth=0)

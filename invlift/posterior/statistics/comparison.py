@@ -1,4 +1,4 @@
-"""How efficient samplers were that drew from one posterior: a row for each, table and figure."""
+"""Efficiency of several samplers on one posterior: table and figure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from invlift.standards import Standards
 
 @dataclass(frozen=True)
 class Efficiency:
-    """What one method has achieved; NaN where there is no such thing.
+    """Efficiency of one method; NaN where a number does not exist.
 
-    Times are of all chains together, each timed by itself; R-hat and effective sample sizes are of
-    the worst scalar (Vehtari et al. 2021).
+    Times are sums over the chains, each timed separately. R-hat and effective sample sizes are
+    those of the worst scalar (Vehtari et al. 2021).
     """
 
     method: str
@@ -37,21 +37,21 @@ class Efficiency:
     ess_bulk: float = math.nan
     ess_tail: float = math.nan
     acceptance_rate: float = math.nan
-    failure_share: float = math.nan  # of the draws in which something failed by the standards
+    failure_share: float = math.nan  # share of the draws with a failure as the standards define it
     step_size: float = math.nan
     num_factorisations: int = 0  # evaluations of the forward map while sampling
-    note: str = ""  # why there is nothing; or what holds however many draws there are
-    is_approximate: bool = False  # of another distribution than the posterior
+    note: str = ""  # why there are no results; or a caveat for any number of draws
+    is_approximate: bool = False  # draws from another distribution than the posterior
 
     @property
     def is_converged(self) -> bool:
-        """Whether R-hat is at most 1.01, of as many effective draws as a run's verdict asks for."""
+        """Whether R-hat is at most 1.01, with as many effective draws as the verdict requires."""
         is_enough = self.ess_bulk >= MIN_ESS_PER_CHAIN * self.num_chains
         return is_enough and self.r_hat <= MAX_R_HAT
 
     @property
     def doubt(self) -> str:
-        """What speaks against the effective sizes, in brief; nothing if nothing does."""
+        """Short reason to doubt the effective sample sizes; empty if there is none."""
         if self.is_approximate:
             return "approximate"
         if not self.num_draws:
@@ -60,17 +60,20 @@ class Efficiency:
 
     @property
     def ess_per_second(self) -> float:
-        """Smallest bulk effective size for each second of a chain's sampling, warm-up excluded."""
+        """Smallest bulk effective sample size per second of sampling, without warm-up."""
         return self.ess_bulk / self.sampling_seconds
 
     @property
     def ess_per_factorisation(self) -> float:
-        """Smallest bulk effective size for each factorisation, warm-up excluded."""
+        """Smallest bulk effective sample size per factorisation, without warm-up."""
         return self.ess_bulk / self.num_factorisations if self.num_factorisations else math.nan
 
 
 def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Efficiency:
-    """Sum up the chains of a method, of equally many draws, by the standards of its kernel."""
+    """Compute the efficiency of a method from its chains, which have equally many draws.
+
+    `standards` are those of the kernel.
+    """
     if not chains:
         return Efficiency(method, note="no draws within the budget")
     stats = [chain.stats for chain in chains]
@@ -106,7 +109,7 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
 
 
 def table_of(rows: Sequence[Efficiency]) -> pd.DataFrame:
-    """Methods in a table, one row each."""
+    """Return a table with one row per method."""
     derived = "ess_per_second", "ess_per_factorisation", "is_converged"
     figures = [each.name for each in fields(Efficiency) if each.name not in ("method", "note")]
     columns = [*figures, *derived, "note"]
@@ -115,7 +118,7 @@ def table_of(rows: Sequence[Efficiency]) -> pd.DataFrame:
 
 
 def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Panels:
-    """Bars of effective draws per second and per factorisation, hollow where in doubt."""
+    """Plot bars of effective draws per second and per factorisation, hollow if in doubt."""
     rows = list(rows)[::-1]
     panels = {
         "ess_per_second": "effective draws per second of a chain",

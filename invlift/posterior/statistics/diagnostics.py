@@ -6,7 +6,8 @@ Bayesian Analysis 16(2), and agree with ArviZ to round-off. ArviZ loops over coe
 and ranks the draws once for R-hat and again for the effective sample size; here whole blocks are
 ranked once and transformed together.
 
-Other than in ArviZ a quantity that never changes has none, and one chain the R-hat of its halves.
+Two differences from ArviZ: a quantity that never changes has no diagnostics, and a single chain has
+the R-hat of its halves.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ TAIL_PROBABILITIES = (0.05, 0.95)
 class Diagnostics:
     """Convergence diagnostics of N quantities; each attribute is (N,) and without unit.
 
-    The rank-normalised split R-hat, the larger of the plain and the folded one; effective sample
-    sizes of the rank-normalised draws, of the 5 % or the 95 % quantile, whichever is smaller, and
-    for the mean. NaN stands for "cannot be computed": fewer than four draws per chain, draws that
-    are not finite, or draws that are all equal.
+    `r_hat` is the rank-normalised split R-hat, the larger of the plain and the folded one.
+    `ess_bulk` is the effective sample size of the rank-normalised draws, `ess_tail` the smaller of
+    those of the 5 % and 95 % quantiles, `ess_mean` that for the mean. NaN means "cannot be
+    computed": fewer than four draws per chain, draws that are not finite, or all draws equal.
     """
 
     r_hat: np.ndarray
@@ -42,16 +43,19 @@ class Diagnostics:
 
 
 def diagnose(draws: Sequence[np.ndarray], name: str = "field") -> Diagnostics:
-    """All diagnostics of N quantities, from (num_draws, N) for each chain; errors say the name."""
+    """Return all diagnostics of N quantities from draws (num_draws, N) for each chain.
+
+    `name` is used in messages of errors.
+    """
     return Diagnostics(**_diagnose(draws, name, tuple(Diagnostics.__annotations__)))
 
 
 def diagnose_field(draws: Sequence[np.ndarray], name: str = "field") -> dict[str, np.ndarray]:
-    """Diagnostics of a field: what is drawn beside it.
+    """Return the diagnostics of a field by name, each (N,).
 
-    `r_hat`, `ess_bulk` and `ess_tail`, without unit, and the Monte Carlo standard errors
-    `mcse_mean` and `mcse_sd`, in the unit of the draws; each (N,). NaN where it cannot be computed:
-    see `Diagnostics`.
+    They are `r_hat`, `ess_bulk` and `ess_tail`, without unit, and the Monte Carlo standard errors
+    `mcse_mean` and `mcse_sd`, in the unit of the draws. NaN where they cannot be computed: see
+    `Diagnostics`.
     """
     return _diagnose(draws, name, ("r_hat", "ess_bulk", "ess_tail", "mcse_mean", "mcse_sd"))
 
@@ -64,11 +68,12 @@ def _diagnose(draws, name: str, keys: Sequence[str]) -> dict[str, np.ndarray]:
 def diagnose_block(
     values: np.ndarray, keys: Sequence[str] = ("r_hat", "ess_bulk")
 ) -> dict[str, np.ndarray]:
-    """Diagnostics by name, (N,) each, of a (N, chains, num_draws) block contiguous along its draws.
+    """Return diagnostics by name, (N,) each, of a block (N, chains, num_draws).
 
-    The standard error of the mean is sd / sqrt(ESS of the mean). That of the standard deviation
-    follows from the effective sample size of the squared deviations, to first order (Kenney &
-    Keeping 1951, Mathematics of statistics, part two, p. 141). Both agree with ArviZ.
+    The block is contiguous along its draws. The standard error of the mean is sd / sqrt(ESS of the
+    mean). That of the standard deviation follows from the effective sample size of the squared
+    deviations, to first order (Kenney & Keeping 1951, Mathematics of statistics, part two, p. 141).
+    Both agree with ArviZ.
     """
     result = {key: np.full(len(values), np.nan) for key in keys}
     is_usable = _is_usable(values)
@@ -79,7 +84,7 @@ def diagnose_block(
     scores = rank_normalise(halves)
     median = np.median(halves, axis=(1, 2), keepdims=True)
     folded_scores = rank_normalise(np.abs(halves - median))
-    # fmax: folding can make distinct stuck chains identical, which is no information
+    # fmax ignores NaN: folding can make distinct stuck chains identical
     columns = {"r_hat": np.fmax(_plain_r_hat(scores), _plain_r_hat(folded_scores))}
     columns["ess_bulk"] = _plain_ess(scores)
     if "ess_tail" in keys:
@@ -99,7 +104,7 @@ def diagnose_block(
 
 
 def _is_usable(values: np.ndarray) -> np.ndarray:
-    """Of which quantities of a (N, chains, num_draws) block there are diagnostics, (N,)."""
+    """Return which quantities of a block (N, chains, num_draws) have diagnostics, (N,)."""
     if values.shape[-1] < MIN_DRAWS or not values.size:
         return np.zeros(len(values), dtype=bool)
     low, high = values.min(axis=(1, 2)), values.max(axis=(1, 2))
@@ -107,16 +112,16 @@ def _is_usable(values: np.ndarray) -> np.ndarray:
 
 
 def _tail_ess(values: np.ndarray) -> np.ndarray:
-    """Tail effective sample size of (N, chains, num_draws) draws, not yet split.
+    """Return the tail effective sample size of draws (N, chains, num_draws), not yet split.
 
-    Of a quantity of two values one tail may hold all draws: then that of the other.
+    If one tail contains all draws, as for a quantity with two values, the other tail counts.
     """
     ends = np.quantile(values, TAIL_PROBABILITIES, axis=(1, 2))[..., None, None]
     return np.fmin(*(_plain_ess(split_chains((values <= end).astype(float))) for end in ends))
 
 
 def split_chains(values: np.ndarray) -> np.ndarray:
-    """Cut each chain of a (N, chains, num_draws) block in two; an odd one loses its middle draw."""
+    """Split each chain of (N, chains, num_draws) draws in half, without the middle draw if odd."""
     half = values.shape[-1] // 2
     return np.concatenate([values[..., :half], values[..., -half:]], axis=1)
 
@@ -125,8 +130,8 @@ def rank_normalise(values: np.ndarray) -> np.ndarray:
     """Replace (N, chains, num_draws) draws by the normal scores of their ranks; NaN is largest.
 
     z = Phi^-1((rank - 3/8) / (size + 1/4)) (Vehtari et al. 2021, eq. 14). Ranks run over all chains
-    together; equal draws share the mean of their ranks, so that the repeated draws of a rejecting
-    sampler stay equal.
+    together. Equal draws get the mean of their ranks, so that repeated draws after a rejection stay
+    equal.
     """
     flat = np.nan_to_num(values.reshape(len(values), -1), nan=np.inf)
     size = flat.shape[1]
@@ -136,7 +141,7 @@ def rank_normalise(values: np.ndarray) -> np.ndarray:
 
 
 def _plain_r_hat(values: np.ndarray) -> np.ndarray:
-    """Potential scale reduction of (N, chains, num_draws) draws (Vehtari et al. 2021, eqs 1-4)."""
+    """Return the R-hat of draws (N, chains, num_draws) (Vehtari et al. 2021, eqs 1-4)."""
     num_draws = values.shape[-1]
     between = num_draws * values.mean(axis=-1).var(axis=-1, ddof=1)
     within = values.var(axis=-1, ddof=1).mean(axis=-1)
@@ -145,9 +150,10 @@ def _plain_r_hat(values: np.ndarray) -> np.ndarray:
 
 
 def _plain_ess(values: np.ndarray) -> np.ndarray:
-    """Effective sample size of (N, chains, num_draws) draws (Vehtari et al. 2021, eqs 10-13).
+    """Return the effective sample size of draws (N, chains, num_draws).
 
-    Geyer's initial positive and monotone sequences; NaN for a quantity that never changes.
+    It uses Geyer's initial positive and monotone sequences (Vehtari et al. 2021, eqs 10-13). NaN
+    for a quantity that never changes.
     """
     _, num_chains, num_draws = values.shape
     centre = values.mean(axis=-1, keepdims=True)
@@ -165,7 +171,7 @@ def _plain_ess(values: np.ndarray) -> np.ndarray:
         correlation = 1.0 - (within - covariance) / total
     correlation[:, 0] = 1.0
 
-    # pairs that are looked at: the first always, later ones while two lags remain beyond them
+    # pairs considered: always the first, later ones while two lags remain beyond them
     num_pairs = max(1, (num_draws - 1) // 2)
     even = correlation[:, 0 : 2 * num_pairs : 2]
     pairs = even + correlation[:, 1 : 2 * num_pairs : 2]
@@ -178,7 +184,7 @@ def _plain_ess(values: np.ndarray) -> np.ndarray:
     remainder = np.where((last_pair >= 0) | (last_even > 0), last_even, 0.0)
 
     size = num_chains * num_draws
-    # antithetic chains may have more effective draws than draws, within reason
+    # antithetic chains may have more effective draws than draws, up to a limit
     time = np.maximum(-1.0 + 2.0 * summed + remainder, 1.0 / np.log10(size))
     spread = values.max(axis=(1, 2)) - values.min(axis=(1, 2))
     return np.where((spread > 0) & np.isfinite(total[:, 0]), size / time, np.nan)

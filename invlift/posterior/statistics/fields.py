@@ -1,4 +1,4 @@
-"""Posterior statistics of fields, value by value; all chains are treated as one sample."""
+"""Pointwise posterior statistics of fields; all chains are treated as one sample."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from invlift.posterior.statistics.parts import every_of
 from invlift.posterior.statistics.quantity import PLACES, Quantity
 
 PROBABILITIES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
-#: Fewest batches whose spread is a useful estimate.
+#: Fewest batches whose variance is a useful estimate.
 MIN_BATCHES = 8
-#: Share of runs in which chains that agree are to look as if they do.
+#: Confidence level of the test that the means of chains agree.
 CONFIDENCE = 0.99
 
 
@@ -30,7 +30,10 @@ def fields_of(
     thresholds: Sequence[float],
     materials: Mapping[str, float | str],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """`Posterior.fields` by "node" and "cell"; of further quantities there are moments alone."""
+    """Return `Posterior.fields` by "node" and "cell".
+
+    Further quantities have moments but no draws.
+    """
     by_place = {place: {} for place in PLACES}
     for name, quantity in (described | {each.name: each for each in further}).items():
         moments = [chain.moments[name] for chain in chains if name in chain.moments]
@@ -57,10 +60,10 @@ def fields_of(
 
 
 def of_all_draws(chains: Sequence[Chain], name: str) -> dict[str, np.ndarray]:
-    """What running sums tell of a vector of which not all draws are stored; empty of any other.
+    """Return statistics of all draws of a vector if not all are stored; otherwise empty.
 
-    `mean` and `sd`, and where there are batches enough `r_hat`, `ess_bulk` and `mcse_mean`, (N,)
-    each: the draws that are stored may be too few to tell chains that agree from others.
+    They come from running sums: `mean` and `sd`, and with enough batches `r_hat`, `ess_bulk` and
+    `mcse_mean`, (N,) each. The stored draws may be too few to judge whether the chains agree.
     """
     moments = [chain.moments[name] for chain in chains if name in chain.moments]
     if every_of(chains, name) == 1 or len(moments) < len(chains):
@@ -68,7 +71,7 @@ def of_all_draws(chains: Sequence[Chain], name: str) -> dict[str, np.ndarray]:
     both = merged(moments)
     statistics = {"mean": both.mean, "sd": both.sd}
     batches = [chain.batches[name] for chain in chains if name in chain.batches]
-    if len(batches) == len(chains):  # chains of a few draws have none
+    if len(batches) == len(chains):  # chains with few draws have no batches
         ess = ess_of_batches(both, batches)
         statistics |= {"ess_bulk": ess, "mcse_mean": both.sd / np.sqrt(ess)}
         if min(len(each.means) for each in batches) > 1:
@@ -77,9 +80,9 @@ def of_all_draws(chains: Sequence[Chain], name: str) -> dict[str, np.ndarray]:
 
 
 def r_hat_of_batches(moments: Sequence[Moments], batches: Sequence[BatchMeans]) -> np.ndarray:
-    """R-hat of the halves of chains, (N,), from means of batches (Vehtari et al. 2021, eqs 1-4).
+    """Return R-hat of the halves of chains, (N,), from batch means (Vehtari et al. 2021, eqs 1-4).
 
-    Of the values as they are, not of their ranks. NaN where nothing varies.
+    It uses the values, not their ranks. NaN where nothing varies.
     """
     halves = [
         half.mean(axis=0)
@@ -92,7 +95,7 @@ def r_hat_of_batches(moments: Sequence[Moments], batches: Sequence[BatchMeans]) 
 
 
 def field_statistics(draws: Sequence[np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """Pointwise statistics of a field from its draws, (num_draws, N) for each chain.
+    """Return pointwise statistics of a field from its draws, (num_draws, N) for each chain.
 
     `{name}_mean`, `_sd` (divisor S - 1 for S draws in all; NaN for one draw), `_q05`, `_q50` and
     `_q95` (linear interpolation between order statistics); each (N,), in the field's unit.
@@ -116,11 +119,12 @@ def conductivity_statistics(
     log_statistics: Mapping[str, np.ndarray],
     thresholds: Sequence[float] = (),
 ) -> dict[str, np.ndarray]:
-    """Statistics of the conductivity k = exp(phi) from draws of phi, (num_draws, N) for each chain.
+    """Return statistics of the conductivity k = exp(phi) from draws of phi.
 
-    `conductivity_mean`, `_q05`, `_q50`, `_q95`, in the unit of conductivity, and for each threshold
-    `conductivity_above_{threshold}`, the share of draws above, NaN where a draw is NaN; each (N,).
-    `log_statistics` are the `field_statistics` of phi.
+    The draws are (num_draws, N) for each chain. The statistics are `conductivity_mean`, `_q05`,
+    `_q50`, `_q95`, in the unit of conductivity, and for each threshold
+    `conductivity_above_{threshold}`, the share of draws above it, NaN where a draw is NaN; each
+    (N,). `log_statistics` are the `field_statistics` of phi.
     """
     names = [f"conductivity_above_{repr(float(each)).removesuffix('.0')}" for each in thresholds]
     _, _, shape = check_draws(draws, FIELD)
@@ -139,10 +143,11 @@ def conductivity_statistics(
 def material_probabilities(
     chains: Sequence[Chain], materials: Mapping[str, float | str]
 ) -> dict[str, np.ndarray]:
-    """Share of draws in which each material is at a place: ``probability_{name}``, (N,) each.
+    """Return the share of draws with each material at a point: ``probability_{name}``, (N,) each.
 
-    A place is of the material whose conductivity is nearest to that of the field, by the ratio.
-    Materials are given by their conductivities, or by the names of the draws that these are.
+    The material at a point is the one with the conductivity nearest to that of the field, on a
+    logarithmic scale. A material is given by its conductivity, or by the name of the draws of its
+    conductivity.
     """
     if not materials:
         return {}
@@ -167,12 +172,13 @@ def material_probabilities(
 
 
 def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -> np.ndarray:
-    """How much of the prior variance the data have removed: 1 - sd_posterior^2 / sd_prior^2, (N,).
+    """Return the variance reduction by the data, 1 - sd_posterior^2 / sd_prior^2, (N,).
 
-    1 where the field is known exactly, 0 where the data say nothing; not clipped. Slightly negative
-    values are Monte Carlo error; clearly negative ones say that the data widened the marginal,
-    which a nonlinear model may do. NaN where the prior standard deviation is 0, as the value was
-    known before. An InputError if it is negative or not finite, or has another size.
+    It is 1 where the field is known exactly and 0 where the data have no information; it is not
+    clipped. Slightly negative values are Monte Carlo error. Clearly negative values mean that the
+    data widened the marginal distribution, which a nonlinear model may do. NaN where the prior
+    standard deviation is 0, as the value is known. Raises an InputError if the prior standard
+    deviation is negative or not finite, or has another size.
     """
     prior_sd = np.asarray(prior_sd, dtype=float)
     fits = prior_sd.shape in ((), np.shape(posterior_sd))
@@ -186,10 +192,11 @@ def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -
 def derived_statistics(
     name: str, moments: Sequence[Moments], draws: Sequence[np.ndarray] | None = None
 ) -> dict[str, np.ndarray]:
-    """Statistics of a field of which chains keep moments, and perhaps draws.
+    """Return statistics of a field from the moments of the chains, and from draws if stored.
 
-    `{name}_mean`, `_sd`, and of draws `_q05`, `_q50`, `_q95`; without moments all from the draws,
-    and nothing if there are none either. Chains that have seen nothing are passed over.
+    They are `{name}_mean` and `_sd` from the moments, and `_q05`, `_q50`, `_q95` from the draws.
+    Without moments all come from the draws; without both the result is empty. Chains with empty
+    moments are ignored.
     """
     result = {} if draws is None else field_statistics(draws, name)
     if filled := [part for part in moments if part.count > 0]:
@@ -199,12 +206,13 @@ def derived_statistics(
 
 
 def ess_of_batches(moments: Moments, batches: Sequence[BatchMeans]) -> np.ndarray:
-    """Effective sample size for the mean, (N,), from means of batches (Flegal & Jones 2010).
+    """Return the effective sample size for the mean, (N,), from batch means (Flegal & Jones 2010).
 
-    With batches of b draws much longer than the correlation, b Var(batch mean) is the asymptotic
-    variance of sqrt(num) times a chain's mean of num draws.  Where the means of the chains differ
-    by more than that allows in 99 of 100 runs, their variance takes its place. NaN where there are
-    fewer than 8 batches, or nothing varies. The moments are those of all draws of all chains.
+    If batches of b draws are much longer than the correlation, b Var(batch mean) is the asymptotic
+    variance of sqrt(num) times the mean of num draws of a chain. Where the means of the chains
+    differ more than this allows in 99 of 100 runs, the variance between chains replaces it. NaN
+    where there are fewer than 8 batches or nothing varies. The moments are of all draws of all
+    chains.
     """
     size = max(each.size for each in batches)
     joined = [_joined(each, size) for each in batches]
@@ -225,7 +233,7 @@ def ess_of_batches(moments: Moments, batches: Sequence[BatchMeans]) -> np.ndarra
 
 
 def _joined(batches: BatchMeans, size: int) -> np.ndarray:
-    """Means over batches of the given size, a multiple of their own."""
+    """Return means over batches of the given size, a multiple of the size of `batches`."""
     number = size // batches.size
     whole = len(batches.means) // number * number
     return batches.means[:whole].reshape(-1, number, batches.means.shape[1]).mean(axis=1)

@@ -1,4 +1,4 @@
-"""How readings fit: predictions, residuals, new readings, likelihoods, leave-one-out."""
+"""Fit of the readings: predictions, residuals, new readings, likelihoods, leave-one-out."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from invlift.posterior.statistics.sensor_fit import (
 )
 from invlift.posterior.statistics.series import Series, in_time, readings_along, series_of
 
-NOISE_SEED = 0  # of new readings
+NOISE_SEED = 0  # seed of the noise of new readings
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Readings of a run beside what its draws make of them: `posterior.fit`."""
+    """Comparison of the readings of a run with the predictions of its draws: `posterior.fit`."""
 
     posterior: PosteriorDraws
 
     @property
     def is_known(self) -> bool:
-        """Whether there are readings, and predictions of them."""
+        """Whether readings and predictions exist."""
         return self.posterior.sensors is not None and PREDICTED in self.posterior.described
 
     @property
@@ -51,7 +51,7 @@ class Fit:
         return in_time(sensors, unit) or getattr(sensors, "coordinates", {})
 
     def sensors(self) -> SensorStatistics:
-        """Readings against predictions; an `InputError` without sensors, or predictions."""
+        """Compare readings and predictions; an `InputError` if either is missing."""
         if not self.is_known:
             expected, found = "sensors and draws of predicted", "neither or only one of them"
             remedy = "pass sensors, and store the predictions while sampling"
@@ -65,10 +65,10 @@ class Fit:
         return sensor_statistics(draws, readings, self._scores, self._limits)
 
     def table(self) -> pd.DataFrame:
-        """A row for each reading, by its name: what `sensor_fit.csv` holds (docs/commands/run.md).
+        """Return a table with a row per reading: `sensor_fit.csv` (docs/commands/run.md).
 
-        Where it is, the reading, and what is known of how well it is predicted; an `InputError` if
-        there are no readings.
+        The rows have the names of the readings. The columns are coordinates, the reading, and
+        statistics of its prediction. Raises an `InputError` if there are no readings.
         """
         sensors = self.posterior.sensors
         if sensors is None:
@@ -81,7 +81,7 @@ class Fit:
         return pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
 
     def by_sensor(self) -> dict[str, np.ndarray]:
-        """Readings, and what is known of how well each is predicted: (d,) by name."""
+        """Return readings and statistics of their predictions, (d,) each, by name."""
         data = {"observed": np.asarray(self.posterior.sensors.values)}
         if self.is_known:
             fit = vars(self.sensors())
@@ -94,12 +94,12 @@ class Fit:
 
     @cached_property
     def misfit_p_value(self) -> float | None:
-        """See `sensor_fit.misfit_p_value`; None if the noise variables are unknown here."""
+        """See `sensor_fit.misfit_p_value`; None if the noise variables are not stored."""
         return None if self._scores is None else misfit_p_value(self._scores, self._limits)
 
     @property
     def arrays(self) -> dict[str, tuple[Mapping, np.ndarray]]:
-        """Readings by name, each with its axes: `observed`, or those that are arrays of a model."""
+        """Axes and values of the readings, by name: `observed`, or the named arrays of a model."""
         if self.posterior.sensors is None:
             return {}
         if arrays := getattr(self.posterior.sensors, "arrays", None):
@@ -109,7 +109,7 @@ class Fit:
         return {OBSERVED: (axes, np.asarray(self.posterior.sensors.values, dtype=float))}
 
     def new_readings(self) -> dict[str, list[np.ndarray]]:
-        """New readings of the `arrays`, and along paths by name; empty if the noise is unknown."""
+        """Draw new readings of the `arrays` and along paths, by name; empty if noise is unknown."""
         if self.posterior.noise is None or not self.is_known:
             return {}
         along = readings_along(self._coordinates).items()
@@ -125,7 +125,7 @@ class Fit:
 
     @cached_property
     def series(self) -> list[Series]:
-        """What there is along axes of numbers: see `series.series_of`."""
+        """Quantities along axes of numbers: see `series.series_of`."""
         posterior = self.posterior
         observed = posterior.sensors.values if self.is_known else None
         new = self.new_readings() if readings_along(self._coordinates) else {}
@@ -135,8 +135,8 @@ class Fit:
     def log_likelihoods(self) -> dict[str, list[np.ndarray]]:
         """Log densities of the `arrays` given each draw, (num_draws, ...) for each chain.
 
-        Along their first axes, as the entries of a vector may have one density; empty if the noise
-        is unknown here.
+        They have the first axes of the readings, as all entries of a vector may have one joint
+        density. Empty if the noise is unknown.
         """
         if self.posterior.noise is None or not self.is_known:
             return {}
@@ -144,21 +144,21 @@ class Fit:
 
     @property
     def log_likelihood(self) -> list[np.ndarray] | None:
-        """The same as one array, (num_draws, k) for each chain; None if the noise is unknown."""
+        """The `log_likelihoods` as one array, (num_draws, k) per chain; None if unknown."""
         parts = list(zip(*self.log_likelihoods.values(), strict=True))
         flat = [[part.reshape(len(part), -1) for part in each] for each in parts]
         return [np.concatenate(each, axis=1) for each in flat] or None
 
     @property
     def has_leave_one_out(self) -> bool:
-        """Whether `leave_one_out` has an answer."""
+        """Whether `leave_one_out` has a result."""
         return self._leave_one_out is not None
 
     def leave_one_out(self) -> LeaveOneOut:
-        """Leave-one-out predictions of the readings, by Pareto smoothed importance sampling.
+        """Compute leave-one-out predictions by Pareto smoothed importance sampling.
 
-        An `InputError` if there are no sensors, no draws of "predicted", fewer than 25 draws in
-        all or none that differ, or the density of the noise is unknown here.
+        Raises an `InputError` if there are no sensors, no draws of "predicted", fewer than 25 draws
+        in total, only equal draws, or no known density of the noise.
         """
         if self.log_likelihood is None:
             expected, found = "readings, draws of predicted, and noise of known density", "not all"
@@ -178,9 +178,9 @@ class Fit:
 
     @property
     def is_loo_of_sensors(self) -> bool:
-        """Whether leave-one-out predictions are of the sensors' readings, one for each.
+        """Whether there is one leave-one-out prediction for each reading of the sensors.
 
-        Not where some readings have no noise variables, or several one density.
+        This is false if some readings have no noise variables, or several have a joint density.
         """
         sizes = [np.size(values) for _, values in self.arrays.values()]
         num_logs = [math.prod(each[0].shape[1:]) for each in self.log_likelihoods.values()]

@@ -1,4 +1,4 @@
-"""Draws of fields at places of a mesh: values at points, means over parts, fluxes."""
+"""Draws of fields on a mesh: values at points, means over subdomains, fluxes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mean_over(posterior: PosteriorDraws, group: str | None, name: str | None) ->
     mesh, fixed = posterior.mesh, np.zeros(1)
     if quantity.known_cells is None:
         matrix = mesh.mean_over(group, quantity.place)
-    else:  # the mean of what is linear in each part is that at the parts' middles
+    else:  # the mean of a function that is linear in each part is its value at the middle
         middles, shares = mesh.middles_of(group)
         matrix, fixed = (shares @ each for each in _values_at(mesh, quantity, middles))
         matrix, fixed = csr_array(matrix[None]), fixed[None]
@@ -49,7 +49,7 @@ def flux(posterior: PosteriorDraws, group: str, experiment: str) -> xr.DataArray
     further, solution, flux_of = posterior.boundary_flux(group, experiment)
     known = [solution] if solution in posterior.described else []
     every = {name: every_of(posterior.chains, name) for name in (field, *further, *known)}
-    step = max(every.values())  # a power of two, as the others are
+    step = max(every.values())  # all are powers of two
     draws = []
     for chain in posterior.chains:
         parts = {name: chain.draws[name][:: step // axes] for name, axes in every.items()}
@@ -62,7 +62,7 @@ def flux(posterior: PosteriorDraws, group: str, experiment: str) -> xr.DataArray
 
 
 def _field_of(posterior: PosteriorDraws, name: str | None) -> Quantity:
-    """The field of a name, by default the one that the equation is about."""
+    """Return a field by name, by default the unknown field of the equation."""
     known = {each.name: each for each in posterior.described.values() if each.place}
     found = posterior.field if name is None else known.get(name)
     if found is None or posterior.mesh is None:
@@ -78,7 +78,10 @@ def _field_of(posterior: PosteriorDraws, name: str | None) -> Quantity:
 
 
 def _values_at(mesh: Mesh, quantity: Quantity, points: np.ndarray) -> tuple[csr_array, np.ndarray]:
-    """A matrix (k, N), and (k,) numbers: what is known of the field at points in known cells."""
+    """Return a matrix (k, N) and numbers (k,) whose sum gives the values at points.
+
+    At points in cells where the field is known, the numbers are its values and the rows are zero.
+    """
     matrix = mesh.values_at(points, quantity.place)
     if quantity.known_cells is None:
         return matrix, np.zeros(matrix.shape[0])
@@ -90,7 +93,7 @@ def _values_at(mesh: Mesh, quantity: Quantity, points: np.ndarray) -> tuple[csr_
 def _apply(
     posterior: PosteriorDraws, quantity: Quantity, matrix: csr_array, fixed: np.ndarray, axis: str
 ) -> xr.DataArray:
-    """Draws of linear functionals of a field, and of what is added to each."""
+    """Return draws of linear functionals of a field, plus a constant for each."""
     name = quantity.name
     draws = [
         np.asarray(matrix @ np.transpose(values)).T + fixed for values in posterior.draws(name)

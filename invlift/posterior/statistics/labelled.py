@@ -1,8 +1,8 @@
-"""Draws with names on their axes, in the layout of ArviZ, and their files.
+"""Labelled draws in the layout of ArviZ, and their files.
 
-ArviZ 0.x keeps groups of labelled arrays in its own `InferenceData`, ArviZ 1.x in an xarray
-`DataTree`. This is the one module that knows of both. Files are written group by group through
-xarray and are the same under either.
+ArviZ 0.x stores groups of labelled arrays in its `InferenceData`, ArviZ 1.x in an xarray
+`DataTree`. Only this module depends on the version. Files are written group by group by xarray and
+are the same under both.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from arviz import InferenceData
 
 
-#: Coordinates along axes of a mesh: the axis and the values of each, by name.
+#: Coordinates along axes of a mesh: axis and values by name.
 Places = Mapping[str, tuple[str, np.ndarray]]
-#: What the file itself is called among its groups.
+#: Name of the file itself among its groups.
 ROOT = "/"
 
 
@@ -42,14 +42,14 @@ def label(
     every: Mapping[str, int] | None = None,
     places: Places | None = None,
 ) -> xr.Dataset:
-    """Put draws, (num_draws, ...) for each chain, into one dataset, each copied once.
+    """Put draws, (num_draws, ...) for each chain, into one dataset; each is copied once.
 
-    `quantities` have their axes, coordinates and units; `every` says of which only every
-    so-many-th draw is there; `places` are those of `places_on`.
+    `quantities` give axes, coordinates and units. `every` gives the thinning k of quantities of
+    which only every k-th draw is stored. `places` is a result of `places_on`.
 
-    Axes are chain, draw and then those of the quantity. Where not all draws are there the axis is
-    `stored_draw`, whose labels are the numbers of these draws; `stored_draw_of_...` of a second
-    such quantity that has not as many.
+    Axes are chain, draw and then those of the quantity. If not all draws are stored, the axis is
+    `stored_draw`, labelled by the numbers of these draws. A second such quantity with another
+    number of draws has the axis `stored_draw_of_...`.
     """
     variables, sizes = {}, {}
     for name, chains in draws.items():
@@ -57,7 +57,7 @@ def label(
         quantity = quantities.get(name) or Quantity(name, numbered_axes(name, len(shape)))
         step = (every or {}).get(name, 1)
         draw = "draw" if step == 1 else "stored_draw"
-        if draw in sizes and len(sizes[draw]) != num_draws:  # of fields of two sizes
+        if draw in sizes and len(sizes[draw]) != num_draws:  # fields of two sizes
             draw = f"stored_draw_of_{name}"
         attributes = {"units": quantity.unit} if quantity.unit else {}
         attributes |= {f"{axis}_units": unit for axis, unit in quantity.axis_units.items()}
@@ -70,7 +70,7 @@ def label(
 
 
 def places_on(mesh: Mesh | None) -> Places:
-    """Coordinates along the axes node and cell, by name: of nodes, and of the middles of cells."""
+    """Return coordinates along the axes node and cell, by name: of nodes and of cell centres."""
     if mesh is None:
         return {}
     points = np.asarray(mesh.points)
@@ -84,7 +84,7 @@ def places_on(mesh: Mesh | None) -> Places:
 
 
 def coordinates_along(quantities: Mapping[str, Quantity]) -> dict[str, list]:
-    """Labels along the axes of quantities, where there are any."""
+    """Return the labels along the axes of quantities that have labels."""
     axes = (pair for each in quantities.values() for pair in each.axes.items())
     return {axis: list(labels) for axis, labels in axes if labels is not None}
 
@@ -95,10 +95,10 @@ def dataset(
     sizes: Mapping[str, np.ndarray] | None = None,
     places: Places | None = None,
 ) -> xr.Dataset:
-    """Variables, axes and values of each and perhaps attributes, with the coordinates they use."""
+    """Make a dataset of variables (axes, values, attributes) with the coordinates they use."""
     used = {axis for axes, *_ in variables.values() for axis in axes}
     coords = {axis: labels for axis, labels in coords.items() if axis in used}
-    names = used | {*variables}  # a name that a model has itself stays what it is there
+    names = used | {*variables}  # names of the model take precedence over those of coordinates
     on_mesh = {
         name: (axis, values)
         for name, (axis, values) in (places or {}).items()
@@ -109,7 +109,7 @@ def dataset(
 
 
 def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
-    """Describe a variable of the group `posterior`, with what `constant_data` has of its prior."""
+    """Describe a variable of the group `posterior`, with its prior from `constant_data`."""
     name = str(variable.name)
     is_derived = bool(variable.attrs.get("is_derived", False))
     names = prior_sd_name(name), prior_density_name(name), known_cells_name(name)
@@ -126,7 +126,7 @@ def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
 
 
 def axes_of(labelled: xr.DataArray | xr.Dataset) -> dict[str, list | None]:
-    """Axes by name, with coordinates where they have any."""
+    """Return the axes by name, with their coordinates or None."""
     return {
         str(axis): labelled[axis].to_numpy().tolist() if axis in labelled.coords else None
         for axis in labelled.dims
@@ -134,7 +134,7 @@ def axes_of(labelled: xr.DataArray | xr.Dataset) -> dict[str, list | None]:
 
 
 def coordinates_of(constants: xr.Dataset) -> dict[str, list]:
-    """What else is known of each reading, by name, from the group `constant_data`."""
+    """Return the coordinates of the readings by name, from the group `constant_data`."""
     return {
         str(name).removeprefix("sensor_"): values.to_numpy().tolist()
         for name, values in constants.data_vars.items()
@@ -143,20 +143,20 @@ def coordinates_of(constants: xr.Dataset) -> dict[str, list]:
 
 
 def to_arviz(groups: Mapping[str, xr.Dataset]) -> InferenceData | xr.DataTree:
-    """Hand labelled groups to the ArviZ that is installed: `InferenceData`, or a `DataTree`."""
+    """Convert groups for the installed ArviZ: to `InferenceData` or to a `DataTree`."""
     if hasattr(_arviz(), "convert_to_datatree"):
         return xr.DataTree.from_dict(dict(groups))
     return _arviz().InferenceData(**groups)
 
 
 def _arviz() -> ModuleType:
-    """The library, which is slow to import and needed for few things only."""
+    """Import ArviZ, which is slow to import and rarely needed."""
     with warnings.catch_warnings():
         # ArviZ 0.x announces its own refactoring on import
         warnings.simplefilter("ignore", FutureWarning)
         try:
             import arviz
-        except FileNotFoundError:  # two processes have made its note of that at once
+        except FileNotFoundError:  # two processes wrote its notice of this at the same time
             import arviz
     return arviz
 
@@ -164,22 +164,23 @@ def _arviz() -> ModuleType:
 def pareto_smoothed_weights(
     log_likelihood: np.ndarray, efficiency: float
 ) -> tuple[np.ndarray, float]:
-    """Weights of S draws for leaving a reading out, by ArviZ, from its finite log likelihood (S,).
+    """Return the weights of S draws for leaving out a reading, computed by ArviZ.
 
-    `efficiency` is the effective number of draws for each draw. Returns the logarithms of the
-    smoothed weights, which sum to 1, and the Pareto shape of their tail; infinite, with weights as
-    they are, where those of the tail are all equal.
+    `log_likelihood` (S,) is that of the reading, and finite. `efficiency` is the effective sample
+    size divided by the number of draws. Returns the logarithms of the smoothed weights, whose sum
+    is 1, and the Pareto shape of their tail. If all weights of the tail are equal, the shape is
+    infinite and the weights are not smoothed.
     """
     arviz = _arviz()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of large Pareto k: that is returned
+        warnings.simplefilter("ignore")  # on large Pareto k, which is returned
         if hasattr(arviz, "psislw"):  # ArviZ 0.x
             log_weights, pareto_k = arviz.psislw(-log_likelihood, efficiency)
             return log_weights, float(pareto_k)
         data = to_arviz({"log_likelihood": label({OBSERVED: [log_likelihood]}, {})})
         try:
             result = arviz.loo(data, pointwise=True, var_name=OBSERVED, reff=efficiency)
-        except ValueError:  # on tails of equal weights
+        except ValueError:  # a tail of equal weights
             return -log_likelihood - np.logaddexp.reduce(-log_likelihood), np.inf
     log_weights = result.log_weights.values.ravel()
     return log_weights - np.logaddexp.reduce(log_weights), float(result.pareto_k)
@@ -190,12 +191,12 @@ def save_netcdf(
     path: str | os.PathLike,
     attributes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write groups to a compressed netCDF-4 file that `arviz.from_netcdf` reads, or nothing at all.
+    """Write groups to a compressed netCDF-4 file that `arviz.from_netcdf` reads.
 
-    The groups, from `groups_of`, come one after the other, so that they need not be in memory all
-    at once. HDF5 crashes where a disc is full; hence it writes to memory, as much as the file has
-    bytes.  A dot is in the place of each slash of a name, as of NumPyro's ``scope``: the file would
-    take it for a folder.
+    The file is complete or not written. The groups, from `groups_of`, are processed one after the
+    other, so that they need not be in memory all at once. HDF5 crashes if the disc is full; hence
+    the file is first written to memory. A slash in a name, as from NumPyro's ``scope``, becomes a
+    dot, because netCDF would read it as a group.
     """
     content = io.BytesIO()
     with h5netcdf.File(content, "w") as file:
@@ -215,9 +216,10 @@ def save_netcdf(
 
 
 def read_groups(path: str | os.PathLike) -> Mapping[str, xr.Dataset]:
-    """Read such a file: groups by name, empty ones where there are none; else an InputError.
+    """Read the groups of a file of draws by name; missing groups are empty.
 
-    The attributes of the file are those of the group :data:`ROOT`.
+    The attributes of the file are those of the group :data:`ROOT`. Raises an InputError if the file
+    cannot be read.
     """
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:

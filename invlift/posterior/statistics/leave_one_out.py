@@ -1,11 +1,11 @@
-"""Leave-one-out cross-validation over the readings, without running again (PSIS-LOO).
+"""Leave-one-out cross-validation over the readings without further runs (PSIS-LOO).
 
-What a run without reading i would have predicted there is estimated by weighting the draws of the
-run with all readings by 1 / p(y_i | draw). The largest weights are smoothed by a generalised Pareto
-distribution, whose shape k tells whether the estimate is to be trusted: Vehtari, Gelman & Gabry
-(2017), "Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC",
-Statistics and Computing 27(5); Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed
-importance sampling", JMLR 25(72).
+The prediction of reading i by a run without it is estimated from the draws of the run with all
+readings, weighted by 1 / p(y_i | draw). The largest weights are smoothed by a generalised Pareto
+distribution, whose shape k shows whether the estimate is reliable: Vehtari, Gelman & Gabry (2017),
+"Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC", Statistics and
+Computing 27(5); Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed importance
+sampling", JMLR 25(72).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from invlift.posterior.statistics.labelled import pareto_smoothed_weights
 
 #: Pareto k above which an estimate is not reliable (Vehtari et al. 2024, section 3.2.4).
 MAX_PARETO_K = 0.7
-#: Spread up to which a log likelihood, where it is large relative to it, is the same for all draws.
+#: Relative spread up to which a log likelihood is equal for all draws, but for rounding.
 ROUNDING = 1e-12
-#: Of all chains together: with fewer draws no tail of five weights is left to fit.
+#: Fewest draws of all chains together: with fewer, the tail has not the five weights for a fit.
 MIN_DRAWS = 25
 
 
@@ -34,11 +34,11 @@ class LeaveOneOut:
     """Leave-one-out predictions at d sensors, (d,); NaN where a log likelihood is not finite.
 
     `elpd` is the log density log p(y_i | y_-i) of each reading given all others, in the logarithm
-    of one over the unit of the readings; `num_effective` is by how much log p(y_i | y), with the
-    reading itself, is larger: its share in the effective number of parameters. `pareto_k` is the
-    Pareto shape of the weights' tail: above `MAX_PARETO_K` the other values of this sensor are not
-    reliable; it is infinite where nearly all draws are equal, and 0 where all are. `pit` is
-    P(new reading <= y_i | y_-i), None if the noise variables are unknown here.
+    of one over the unit of the readings. `num_effective` is log p(y_i | y) less `elpd`: the share
+    of the reading in the effective number of parameters. `pareto_k` is the Pareto shape of the tail
+    of the weights: above `MAX_PARETO_K` the other values of this sensor are not reliable. It is
+    infinite where nearly all draws are equal, and 0 where all are. `pit` is P(new reading <= y_i |
+    y_-i), None if the noise variables are unknown.
     """
 
     elpd: np.ndarray
@@ -52,7 +52,7 @@ class LeaveOneOut:
         return self.pareto_k <= MAX_PARETO_K
 
     def refitted(self, elpd: Mapping[int, float]) -> LeaveOneOut:
-        """The same with log densities, by sensor, of runs without this reading; k is then 0."""
+        """Return the predictions with `elpd` of some sensors from refitted runs; k is then 0."""
         rows, values = list(elpd), np.array(list(elpd.values()), dtype=float)
         whole, num_effective, pareto_k = self.elpd.copy(), self.num_effective.copy(), self.pareto_k
         num_effective[rows] += whole[rows] - values
@@ -61,10 +61,10 @@ class LeaveOneOut:
         return LeaveOneOut(whole, num_effective, pareto_k, self.pit)
 
     def totals(self) -> dict[str, tuple[float, float]]:
-        """Sum over the sensors and its standard error, of `elpd_loo` and of `p_loo`.
+        """Return sums over the sensors, with standard errors, of `elpd_loo` and `p_loo`.
 
-        The error, of Vehtari et al. (2017), eq. 23, stands for the choice of the readings, not for
-        Monte Carlo error, and with few readings is itself uncertain.
+        The standard error (Vehtari et al. 2017, eq. 23) describes the choice of the readings, not
+        Monte Carlo error. With few readings it is itself uncertain.
         """
         values = {"elpd_loo": self.elpd, "p_loo": self.num_effective}
         return {name: (float(each.sum()), standard_error(each)) for name, each in values.items()}
@@ -73,14 +73,14 @@ class LeaveOneOut:
 def leave_one_out(
     log_likelihood: Sequence[np.ndarray], scores: Sequence[np.ndarray] | None = None
 ) -> LeaveOneOut | None:
-    """Leave-one-out predictions by Pareto smoothed importance sampling.
+    """Compute leave-one-out predictions by Pareto smoothed importance sampling.
 
-    None of too few draws, or where at each reading nearly all are equal: then no estimate means
-    anything.
+    Returns None if there are too few draws, or if nearly all draws are equal at each reading; then
+    no estimate has a meaning.
 
-    `log_likelihood` is log p(y_i | draw), (num_draws, d) for each chain, and so are the scores, the
-    noise variables eta that explain the readings, if known: new readings are below y with
-    probability Phi(eta).
+    `log_likelihood` is log p(y_i | draw), (num_draws, d) for each chain. `scores` have the same
+    shape: the noise variables eta that explain the readings, if known. New readings are below y
+    with probability Phi(eta).
     """
     num_chains, num_draws, shape = check_draws(log_likelihood, "log_likelihood")
     if num_chains * num_draws < MIN_DRAWS:
@@ -89,11 +89,11 @@ def leave_one_out(
     pit = None if scores is None else np.full(shape, np.nan)
     efficiency = _relative_efficiency(log_likelihood)
     etas = repeat(None) if scores is None else pooled(scores)
-    # One by one: each takes many times the memory of its draws.
+    # One reading at a time, as each needs many times the memory of its draws.
     for i, (values, eta) in enumerate(zip(pooled(log_likelihood), etas, strict=False)):
         if not np.isfinite(values).all():
             continue
-        # On a boundary where u is held; or far within a limit, with a log probability of 0.
+        # On a Dirichlet boundary, or far inside a limit with a log probability of 0.
         if np.ptp(values) <= ROUNDING * max(1.0, np.abs(values).max()):
             log_weights, pareto_k[i] = np.full(values.size, -np.log(values.size)), 0.0
         else:
@@ -108,14 +108,20 @@ def leave_one_out(
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Standard error of the sum of (d,) values: Vehtari et al. (2017), eqs 23, 24; NaN of one."""
+    """Return the standard error of the sum of (d,) values; NaN for one value.
+
+    Vehtari et al. (2017), eqs 23 and 24.
+    """
     return float(np.sqrt(values.size * values.var(ddof=1)) if values.size > 1 else np.nan)
 
 
 def _relative_efficiency(chains: Sequence[np.ndarray]) -> float:
-    """Effective draws of the likelihoods for each draw, on average; it says how long a tail is."""
+    """Return the mean ratio of effective draws of the likelihoods to draws.
+
+    It determines the length of the tail that is fitted.
+    """
     largest = np.max([chain.max(axis=0) for chain in chains], axis=0)
-    with np.errstate(invalid="ignore"):  # where one is not finite there is none
+    with np.errstate(invalid="ignore"):  # the likelihood may not be finite
         likelihoods = [np.exp(chain - largest) for chain in chains]
     ess = diagnose(likelihoods, "log_likelihood").ess_mean
     known = ess[np.isfinite(ess)]

@@ -1,4 +1,4 @@
-"""Runs of several models of the same readings, compared by leave-one-out predictions."""
+"""Comparison of runs of several models of the same readings, by leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def compare_runs(
     ----------
     runs : mapping of str to Posterior
     refits : mapping of str to mapping of int to float, optional
-        Of runs by name, log densities of readings by number, from runs without each of them.
+        Log densities of readings by number, from runs without this reading, for runs by name.
 
     Returns
     -------
     pandas.DataFrame
-        Columns ``elpd``, ``se`` (its standard error), ``below`` (by how much that is lower than the
-        best run's), ``below_se`` (of the difference, reading by reading: Vehtari, Gelman & Gabry
-        2017, eqs 23 and 24), ``p_loo``, ``num_unreliable`` (sensors with Pareto k above 0.7),
-        ``max_pareto_k`` and ``weight`` (see `stacking_weights`).
+        Columns ``elpd``, ``se`` (its standard error), ``below`` (the ``elpd`` of the best run less
+        that of this run), ``below_se`` (standard error of this difference, reading by reading:
+        Vehtari, Gelman & Gabry 2017, eqs 23 and 24), ``p_loo``, ``num_unreliable`` (number of
+        sensors with Pareto k above 0.7), ``max_pareto_k`` and ``weight`` (see `stacking_weights`).
 
     Raises
     ------
     InputError
-        If the runs are not of the same readings in one order, or one has no log likelihoods, or
-        none that is finite.
+        If the runs do not have the same readings in the same order, or a run has no log
+        likelihoods or some that are not finite.
     """
     first, loos, readings = next(iter(runs)), {}, {}
     for name, run in runs.items():
@@ -82,11 +82,11 @@ def compare_runs(
 
 
 def stacking_weights(elpd: np.ndarray) -> np.ndarray:
-    """Weights (K,) of models in the mixture that predicts readings best; not negative, of sum 1.
+    """Return the weights (K,) of models in the mixture that predicts the readings best.
 
-    `elpd` (K, d) are log densities of each reading given all others. Yao, Vehtari, Simpson & Gelman
-    (2018), "Using stacking to average Bayesian predictive distributions", Bayesian Analysis 13(3),
-    eq. 4; by the optimiser that ArviZ takes.
+    The weights are not negative and their sum is 1. `elpd` (K, d) are log densities of each reading
+    given all others. Yao, Vehtari, Simpson & Gelman (2018), "Using stacking to average Bayesian
+    predictive distributions", Bayesian Analysis 13(3), eq. 4; with the optimiser that ArviZ uses.
     """
     density = np.exp(elpd - elpd.max(axis=0))
 

@@ -1,8 +1,8 @@
-"""Where to measure next: how much of what is still uncertain one more reading would tell.
+"""Places for further sensors: expected variance reduction by one more reading.
 
-From stored draws alone.  With the covariances of the draws, a reading of the solution u at a node,
-with noise of variance s^2, takes Cov(phi_i, u)^2 / (Var u + s^2) from the variance of phi_i.  This
-is exact for a Gaussian posterior (Kalman 1960), and elsewhere the best linear estimate (Goldstein
+Only stored draws are used. By the covariances of the draws, a reading of the solution u at a node,
+with noise of variance s^2, reduces the variance of phi_i by Cov(phi_i, u)^2 / (Var u + s^2). This
+is exact for a Gaussian posterior (Kalman 1960). Otherwise it is the best linear estimate (Goldstein
 & Wooff 2007, "Bayes Linear Statistics", section 3.1), which needs no further solution.
 """
 
@@ -19,8 +19,8 @@ from invlift.posterior.names import SOLUTION
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import every_of, of_solution
 
-#: Draws that are used, spread over all that are stored: the work grows with their square, and of an
-#: uninformative place they show a share of one over their number.
+#: Largest number of draws used, spread over the stored ones. The work grows with its square. At an
+#: uninformative place the estimated share is one over this number.
 MAX_DRAWS = 1000
 
 
@@ -31,13 +31,13 @@ class NextSensors:
     Attributes
     ----------
     shares : dict of str to (num_nodes,) array
-        For each solution (one for each experiment) the share of the remaining variance that one
-        more reading at each node would take away.
+        For each solution (one per experiment), the share of the remaining variance that one more
+        reading at each node would remove.
     best : pandas.DataFrame
-        The places to choose one after the other, best first: node, coordinates, ``solution``, and
-        the ``share`` of the variance of today that is gone with this and those before.
+        The places in the order of choice, best first: node, coordinates, ``solution``, and the
+        ``share`` of the present variance that readings up to this one would remove.
     num_draws : int
-        Draws behind these numbers: a place that tells nothing shows a share of one over it.
+        Number of draws used: an uninformative place has an estimated share of 1 / num_draws.
     """
 
     shares: dict[str, np.ndarray]
@@ -54,14 +54,14 @@ def next_sensors(posterior: PosteriorStatistics, num: int, name: str | None) -> 
     every = max(number, *(every_of(posterior.chains, each) for each in solutions))
 
     def draws(values, number: int) -> np.ndarray:
-        """Some draws of all chains, about their mean, scaled so that products are covariances."""
+        """Return centred draws of all chains, scaled so that products are covariances."""
         pooled = np.concatenate([np.asarray(chain)[:: every // number] for chain in values])
         moved = pooled[:: -(-len(pooled) // MAX_DRAWS)] - pooled[0]  # exactly zero where all agree
         centred = moved - moved.mean(axis=0)
         return centred.reshape(len(centred), -1) / np.sqrt(max(len(centred) - 1, 1))
 
     wanted = draws(values, number)
-    gram = wanted @ wanted.T  # that of all wanted numbers, which may be many more than the draws
+    gram = wanted @ wanted.T  # Gram matrix; there may be many more wanted numbers than draws
     before = np.trace(gram)
     if not 0.0 < before < np.inf:
         expected, found = "finite draws that differ", f"draws of variance {before:g}"
@@ -79,7 +79,7 @@ def next_sensors(posterior: PosteriorStatistics, num: int, name: str | None) -> 
         best = int(np.argmax(taken))
         gone += taken[best] / before
         rows.append((best % num_nodes, list(fields)[best // num_nodes], gone))
-        # Draws of which products are the covariances given the reading.
+        # Now the products of draws are the covariances given this reading.
         along, spread = moves[:, best], variances[best] + noise
         factor = 1.0 / (spread + np.sqrt(noise * spread))
         moves = moves - factor * np.outer(along, along @ moves)
@@ -115,9 +115,9 @@ def _solutions(posterior: PosteriorStatistics) -> list[str]:
 
 
 def _wanted(posterior: PosteriorStatistics, name: str | None):
-    """Draws of what is to be known better, and every how many-th there are.
+    """Return the draws of the quantity of interest, and their thinning.
 
-    A field's are multiplied by the roots of what part of the body each coefficient stands for.
+    Draws of a field are multiplied by the square root of the share of the body of each coefficient.
     """
     chains, scalars = posterior.chains, posterior.scalars
     field = posterior.field if name is None else posterior.described.get(name)
@@ -131,13 +131,13 @@ def _wanted(posterior: PosteriorStatistics, name: str | None):
         ]
         known, found = ", ".join([*fields, *scalars]), "none" if name is None else repr(name)
         raise InputError("next sensor", f"one of {known}", found, "name a quantity of the run")
-    # Moments of a field are those of its stored draws, unless they were drawn themselves.
+    # Moments of a field come from its stored draws, unless the chains recorded them.
     of = name if name in posterior.described else re.sub("_field_(mean|std)$", "", name)
     return scalars[name], every_of(chains, of)
 
 
 def _noise_variance(posterior: PosteriorStatistics) -> float:
-    """That of a usual reading of the solution."""
+    """Return the squared median of the noise sd of readings of the solution."""
     fit = posterior.fit.sensors()
     is_usual = of_solution(posterior.sensors)
     if fit.noise_sd is None or not is_usual.any():

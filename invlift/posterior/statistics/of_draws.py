@@ -22,22 +22,23 @@ from invlift.posterior.statistics.scalars import (
 
 
 class PosteriorStatistics(PosteriorDraws):
-    """Draws of a run with their statistics, each computed when it is first asked for."""
+    """Draws of a run with their statistics, each computed at first use."""
 
     @cached_property
     def fit(self) -> Fit:
-        """How the readings fit: predictions, residuals, likelihoods, leave-one-out."""
+        """Fit of the readings: predictions, residuals, likelihoods, leave-one-out."""
         return Fit(self)
 
     @cached_property
     def scalars(self) -> dict[str, list[np.ndarray]]:
         """Draws of the scalars by name: lists of (num_draws,) arrays, one per chain.
 
-        All scalars that are drawn (such as `sigma`); of each field its arithmetic mean
-        `log_conductivity_field_mean` and standard deviation `log_conductivity_field_std` (divisor
-        N) over its nodes or cells; of a vector of more than 1,000 entries, or of more than 50 along
-        an axis of numbers, the same; then the entries of other vectors, as `sigma[0]`, or
-        `rate[hare]` where they have coordinates, last of those along an axis of numbers.
+        First come all scalars that are drawn (such as `sigma`). Then come the arithmetic mean
+        `log_conductivity_field_mean` and the standard deviation `log_conductivity_field_std`
+        (divisor N) of each field over its nodes or cells. Vectors of more than 1,000 entries, or of
+        more than 50 along an axis of numbers, have the same. Last come the entries of other
+        vectors, as `sigma[0]`, or `rate[hare]` with coordinates; entries along an axis of numbers
+        are at the end.
         """
         return scalar_draws(self.all_draws, self.described)
 
@@ -53,8 +54,8 @@ class PosteriorStatistics(PosteriorDraws):
     def vector_diagnostics(self) -> dict[str, Diagnostics]:
         """Diagnostics, (N,), of long vectors, flattened matrices and further fields, by name.
 
-        Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.
-        Entries that are known, such as those of a path where it is read exactly, are left out.
+        Vectors are long if they have more than 1,000 entries, or more than 50 along an axis of
+        numbers. Known entries, such as those of a path with exact readings, are left out.
         """
         vectors = vector_draws(self.all_draws, self.described)
         if self.field:
@@ -71,7 +72,7 @@ class PosteriorStatistics(PosteriorDraws):
 
     @cached_property
     def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:
-        """The `fields` at the nodes and those in the cells, by "node" and "cell"."""
+        """The `fields` at nodes and in cells, by "node" and "cell"."""
         by_place = fields_of(
             self.chains, self.described, self.quantities, self.exceedance, self.materials
         )
@@ -80,20 +81,20 @@ class PosteriorStatistics(PosteriorDraws):
         return by_place
 
     def fields(self) -> dict[str, np.ndarray]:
-        """Posterior statistics of the fields, by name.
+        """Return the posterior statistics of the fields, by name.
 
-        For a field problem `log_conductivity_mean`, `_sd`, `_q05`, `_q50`, `_q95`, `_r_hat`,
+        A field problem has `log_conductivity_mean`, `_sd`, `_q05`, `_q50`, `_q95`, `_r_hat`,
         `_ess_bulk`, `_ess_tail`, `_mcse_mean`, `_mcse_sd`, `conductivity_mean`, `_q05`, `_q50`,
-        `_q95`, for each threshold `conductivity_above_{threshold}`, and for each of the materials
-        `probability_{material}`; with a prior standard deviation also `variance_reduction` and
-        `log_conductivity_prior_sd`; each one value per node or per cell. Always per node,
-        `solution_mean` and `solution_sd` if the chains have kept moments of the solution, and
-        `solution_q05`, `_q50`, `_q95` if they have kept draws of it. Of any other field the same as
-        of the log-conductivity, without the conductivity, and its variance reduction by name.
-        `mesh_error` per node, where the mesh makes errors of the readings that are notable.
+        `_q95`, for each threshold `conductivity_above_{threshold}`, and for each material
+        `probability_{material}`. With a prior standard deviation it also has `variance_reduction`
+        and `log_conductivity_prior_sd`. Each has one value per node or per cell. The solution is
+        always per node: `solution_mean` and `solution_sd` if the chains stored its moments, and
+        `solution_q05`, `_q50`, `_q95` if they stored draws. Any other field has the statistics of
+        the log-conductivity and its variance reduction, with its name, but none of the
+        conductivity. `mesh_error`, per node, exists if the mesh makes notable errors of readings.
         """
         return self.fields_by_place["node"] | self.fields_by_place["cell"]
 
     def summary(self) -> pd.DataFrame:
-        """Table of the scalars: see `scalars.summarise`."""
+        """Return the table of the scalars: see `scalars.summarise`."""
         return summarise(self.scalars, self.scalar_diagnostics)

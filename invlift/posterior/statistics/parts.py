@@ -1,4 +1,4 @@
-"""What a posterior is made of, and whether the parts fit together."""
+"""Parts of a posterior (mesh, readings, noise), and checks that they fit together."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Mesh(Protocol):
     cells: np.ndarray
 
     def values_at(self, points: np.ndarray, place: str) -> csr_array:
-        """Values at k points of a field on "node" or "cell": a matrix (k, N)."""
+        """Return a matrix (k, N) that gives values at k points of a field on "node" or "cell"."""
 
     def mean_over(self, group: str | None, place: str) -> csr_array:
-        """Mean of such a field over a group of cells or facets, or everywhere: (1, N)."""
+        """Return a matrix (1, N) for the mean of a field over a group, or over the whole mesh."""
 
     def middles_of(self, group: str | None) -> tuple[np.ndarray, np.ndarray]:
-        """Middles, (k, dim), of the cells or facets of a group, and their shares of it, (k,)."""
+        """Return the centres, (k, dim), of cells or facets of a group, and their shares, (k,)."""
 
 
 #: Draws of each chain by name, (num_draws, ...) each.
@@ -45,19 +45,19 @@ class Readings:
     values : (d,) array
         Readings.
     sigma : (d,) array, number or None
-        Scale of the noise where it is known: the standard deviation, if it is normal.
+        Scale of the noise if it is known: the standard deviation of normal noise.
     points : (d, dim) array or None
         Positions, for models that have any.
     labels : sequence of d str or None
         Names of the readings.
     coordinates : mapping of str to sequence of d numbers or str
-        What else is known of each reading, such as its time, by name.
+        Further coordinates of each reading, such as its time, by name.
     arrays : mapping of str to (mapping of str to sequence or None, array)
-        Of a model whose readings are arrays with names: their axes, as those of a `Quantity`, and
-        values. Those without noise variables, such as counts, are not among the d.
+        Axes (as in `Quantity`) and values of readings that are named arrays of a model. Arrays
+        without noise variables, such as counts, are not among the d readings.
     limits : (d,) array of str or None
-        Which readings are censored: "<" where only a value is known that the reading is below, ">"
-        where it is above, "" where it is the value.
+        Censoring of each reading: "<" if the reading is only known to be below its value, ">" if
+        above, "" if it is not censored.
     """
 
     values: np.ndarray
@@ -70,41 +70,41 @@ class Readings:
 
 
 class ReadingNoise(Protocol):
-    """What a posterior asks of the noise of the readings, given the draws of its chains.
+    """Noise of the readings given the draws of the chains.
 
-    Readings go by the names that `Readings.arrays` has, and are "observed" where it has none.
+    Readings have the names of `Readings.arrays`, or "observed" if it is empty.
     """
 
     def new_readings(
         self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]
     ) -> dict[str, list[np.ndarray]]:
-        """New readings by name, (num_draws, ...) for each chain, one set for each draw.
+        """Return new readings by name, (num_draws, ...) for each chain, one set per draw.
 
-        And of the draws of each path by name, (num_draws, k), with the noise of the readings whose
-        rows, (r,), are given, unless these differ in its scale.
+        The result includes each path by name, (num_draws, k), with the noise of the readings in the
+        given rows, (r,), unless the noise scale differs between these readings.
         """
 
     def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
-        """Log densities by name of readings given each draw, (num_draws, ...) for each chain.
+        """Return log densities of readings by name given each draw, (num_draws, ...) per chain.
 
-        Along their first axes, as the entries of a vector may have one density; with all constants,
-        in the logarithm of one over the unit of the readings.
+        They have the first axes of the readings, as all entries of a vector may have one joint
+        density. They include all constants, in the logarithm of one over the unit of the readings.
         """
 
 
 def total(stats: Sequence[Mapping[str, np.ndarray]], name: str) -> int | None:
-    """Sum of a statistic over the chains that have it; None if none has."""
+    """Return the sum of a statistic over the chains that have it; None if no chain has it."""
     parts = [np.sum(part[name]) for part in stats if name in part]
     return int(sum(parts)) if parts else None
 
 
 def every_of(chains: Sequence[Chain], name: str) -> int:
-    """Every how many-th draw of a quantity is stored."""
+    """Return the thinning k of a quantity of which every k-th draw is stored."""
     return max(chain.every.get(name, 1) for chain in chains)
 
 
 def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
-    """Shape of a draw by name; an InputError if the draws of all chains are not one sample."""
+    """Return the shape of a draw by name; an InputError if the chains do not fit together."""
     known = {frozenset(chain.draws) for chain in chains}
     if known in (set(), {frozenset()}):
         raise InputError("posterior", "at least one chain with draws", "none", "run for longer")
@@ -122,7 +122,7 @@ def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
 
 
 def of_solution(sensors: Any) -> np.ndarray:
-    """Which readings are of the solution at a place, and so in its unit: (d,) of bool."""
+    """Return which readings are values of the solution at a point, with its unit: (d,) of bool."""
     kinds = getattr(sensors, "coordinates", {}).get(KIND)
     return np.ones(len(sensors.values), bool) if kinds is None else np.asarray(kinds) == "point"
 
@@ -134,9 +134,10 @@ def check_fit(
     sensors: Readings | None,
     thresholds: Sequence[float],
 ) -> None:
-    """Check that fields live on the mesh, predictions at the sensors, and thresholds are such.
+    """Check the sizes of fields and predictions, and the thresholds.
 
-    An InputError if sizes differ, a threshold is not positive, or there is no field to exceed it.
+    Raises an InputError if the sizes do not fit mesh or sensors, a threshold is not positive, or
+    there is no log-conductivity for thresholds.
     """
     sizes = {} if mesh is None else {"node": len(mesh.points), "cell": len(mesh.cells)}
     parts = [(each.name, (sizes[each.place],)) for each in quantities if each.place in sizes]

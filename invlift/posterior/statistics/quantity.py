@@ -1,4 +1,4 @@
-"""What draws are of: their axes, their unit, and where they come from."""
+"""Description of the quantities that are drawn: axes, unit and prior."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
 
-#: Longer vectors are not looked at entry by entry.
+#: Longer vectors have no statistics of single entries.
 MAX_ENTRIES = 1000
 #: Axes that run over a mesh.
 PLACES = ("node", "cell")
@@ -30,20 +30,20 @@ class Quantity:
         the axis "node" or "cell" is a field on the mesh, one with the axis "sensor" has a value for
         each reading, one without axes is a scalar.
     unit : str
-        As it is to be written; "" if it has none.
+        The unit as text; "" if there is none.
     axis_units : mapping of str to str
-        Units of the coordinates along axes, such as time, by name; where there are any.
+        Units of the coordinates along axes, such as time, by name, if there are any.
     is_derived : bool
-        Whether it follows from other quantities that are drawn: it is then left out of the summary
-        and of the diagnostics.
+        Whether it follows from other quantities that are drawn. It is then not in the summary and
+        the diagnostics.
     prior_sd : array, number or None
-        Standard deviation before the data, of the shape of a draw; 0 where the value is known.
+        Prior standard deviation, with the shape of a draw; 0 where the value is known.
     prior_density : (2, k) array or None
-        Increasing values, and the density at each before the data, in one over their unit: of a
-        scalar, or of each entry of a vector.
+        Increasing values, and the prior density at each, in one over their unit: of a scalar, or
+        of each entry of a vector.
     known_cells : (num_cells,) array or None
-        Of a field on nodes, its value in cells where it is known, whatever it is at their nodes;
-        NaN elsewhere.
+        For a field on nodes: its value in cells where it is known, independent of the values at
+        their nodes; NaN elsewhere.
     is_linear : bool
         Whether a field on nodes is linear between them.
     """
@@ -60,18 +60,19 @@ class Quantity:
 
     @property
     def place(self) -> str | None:
-        """The axis "node" or "cell" of a field; None for all else."""
+        """The axis "node" or "cell" of a field; None for other quantities."""
         return next((axis for axis in self.axes if axis in PLACES), None)
 
     def is_unknown(self, num: int) -> np.ndarray:
-        """Which of so many entries the prior does not hold at one value."""
+        """Return which of `num` entries are not fixed by the prior, (num,) of bool."""
         spread = 1.0 if self.prior_sd is None else np.asarray(self.prior_sd)
         return np.broadcast_to(spread != 0.0, num)
 
     def entries(self, shape: Sequence[int]) -> list[str]:
-        """Names of the entries of an array of a shape: `rate[hare]`, `rate[0]`, `hand[left, x]`.
+        """Return names of the entries of an array: `rate[hare]`, `rate[0]`, `hand[left, x]`.
 
-        Of a scalar its own. Where a coordinate comes again, the second is `rate[hare (2)]`.
+        A scalar has the name of the quantity. The second entry with one coordinate is `rate[hare
+        (2)]`.
         """
         if not shape:
             return [self.name]
@@ -81,7 +82,7 @@ class Quantity:
 
 
 def _distinct(labels: Sequence) -> list[str]:
-    """Coordinates as text, numbered where one comes again."""
+    """Return coordinates as text; repeated ones are numbered."""
     counts: Counter = Counter()
     names = []
     for label in map(str, labels):
@@ -93,10 +94,10 @@ def _distinct(labels: Sequence) -> list[str]:
 def described(
     shapes: Mapping[str, tuple[int, ...]], given: Iterable[Quantity] = ()
 ) -> dict[str, Quantity]:
-    """Describe every quantity of which there are draws, by name; `shapes` are those of one draw.
+    """Describe every quantity that is drawn, by name; `shapes` are those of one draw.
 
-    What is not given has axes `{name}_dim_0`, ... without coordinates. An InputError if a
-    description does not fit the draws.
+    A quantity without a description has axes `{name}_dim_0`, ... without coordinates. Raises an
+    InputError if a description does not fit the draws.
     """
     known = {quantity.name: quantity for quantity in given}
     for name in shapes.keys() & known.keys():
@@ -111,7 +112,7 @@ def _undescribed(name: str, shape: tuple[int, ...]) -> Quantity:
 
 
 def numbered_axes(name: str, num: int) -> dict[str, None]:
-    """Axes of a quantity whose own are not known, without coordinates."""
+    """Return default axes, without coordinates, for a quantity with unknown axes."""
     return {f"{name}_dim_{axis}": None for axis in range(num)}
 
 

@@ -1,4 +1,4 @@
-"""Scalars of a run: those drawn, entries of vectors, mean and deviation of fields; their table."""
+"""Scalars of a run: drawn scalars, entries of vectors, moments of fields; and their table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from invlift.posterior.statistics.fields import PROBABILITIES
 from invlift.posterior.statistics.quantity import MAX_ENTRIES, Quantity
 from invlift.posterior.statistics.series import axis_of
 
-#: Longer series along an axis of numbers are not looked at entry by entry, of which pictures tell
-#: more, nor are larger matrices.
+#: Longer series along an axis of numbers, and larger matrices, have no statistics of single
+#: entries. Figures show series better.
 MAX_ALONG = 50
-#: Relative spread of an entry up to which it is known but for rounding.
+#: Relative spread up to which an entry is constant but for rounding.
 ROUNDING = 1e-9
 SUMMARY_COLUMNS = (
     "mean", "sd", *PROBABILITIES, "mcse_mean", "ess_bulk", "ess_tail", "r_hat",
@@ -27,15 +27,15 @@ SUMMARY_COLUMNS = (
 def scalar_draws(
     draws: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
 ) -> dict[str, list[np.ndarray]]:
-    """Scalars of a run, (num_draws,) for each chain: see `Posterior.scalars`.
+    """Return the scalars of a run, (num_draws,) for each chain: see `Posterior.scalars`.
 
-    `draws` are one array (num_draws, ...) for each chain by name, `quantities` what each is; of
-    what is derived there are no scalars, nor of entries that are known, such as the zeros of a
-    triangular matrix.
+    `draws` are arrays (num_draws, ...) for each chain by name, `quantities` their descriptions.
+    Derived quantities give no scalars, nor do known entries, such as the zeros of a triangular
+    matrix.
     """
     unknowns = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
     numbers, moments, entries = {}, {}, {}
-    # Series last: they are long, and follow from what is before them.
+    # Series come last: they are long, and depend on the other unknowns.
     for name, chains in sorted(
         unknowns.items(), key=lambda each: bool(axis_of(quantities[each[0]]))
     ):
@@ -55,15 +55,15 @@ def scalar_draws(
 
 
 def unknown_entries(chains: Sequence[np.ndarray]) -> np.ndarray:
-    """Which entries, (N,), of draws (num_draws, N) of a vector differ between draws or chains."""
+    """Return which entries, (N,), of draws (num_draws, N) differ between draws or chains."""
     return ~_is_known(chains, is_alike=True)
 
 
 def _is_known(chains: Sequence[np.ndarray], *, is_alike: bool) -> np.ndarray:
-    """Which entries, (N,), of draws (num_draws, N) are the same in all of all chains, to rounding.
+    """Return which entries, (N,), of draws (num_draws, N) are constant over all chains.
 
-    Of their own, or of the largest where they are alike. None if all are, as no chain has moved
-    then.
+    Differences up to rounding are ignored: rounding of the entry, or with `is_alike` of the largest
+    entry. If all are constant, no chain has moved, and none is marked as known.
     """
     low = np.min([chain.min(axis=0, initial=np.inf) for chain in chains], axis=0)
     high = np.max([chain.max(axis=0, initial=-np.inf) for chain in chains], axis=0)
@@ -76,10 +76,10 @@ def _is_known(chains: Sequence[np.ndarray], *, is_alike: bool) -> np.ndarray:
 def vector_draws(
     draws: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
 ) -> dict[str, list[np.ndarray]]:
-    """What is not looked at entry by entry, (num_draws, N) for each chain, matrices flattened.
+    """Return draws of fields, long vectors and large matrices, (num_draws, N) for each chain.
 
-    Fields, long vectors and large matrices; what is derived only where nothing that it could be
-    derived from is recorded.
+    Matrices are flattened. Derived quantities are included only if all recorded quantities are
+    derived.
     """
     has_own = any(not quantities[name].is_derived for name in draws)
     return {
@@ -98,7 +98,10 @@ def _is_long(quantity: Quantity, chains: Sequence[np.ndarray]) -> bool:
 def chosen(
     scalars: Mapping[str, list[np.ndarray]], names: Sequence[str] | None
 ) -> Mapping[str, list[np.ndarray]]:
-    """Scalars by name, that of a vector for its entries, or all; an InputError if there is none."""
+    """Select scalars by name, or all; the name of a vector selects its entries.
+
+    Raises an InputError if a name is unknown.
+    """
     known = scalars.keys() | set(map(vector_of, scalars))
     for name in names or ():
         if name not in known:
@@ -112,14 +115,14 @@ def chosen(
 def movement(
     draws: Mapping[str, Sequence[np.ndarray]], field: str | None = None
 ) -> list[np.ndarray]:
-    """Number of changes of each chain so far, (num_draws,); NaN where a draw is not finite.
+    """Count the moves of each chain up to each draw, (num_draws,); NaN if a draw is not finite.
 
-    Draws are (num_draws, ...) for each chain by name. If there is a field of a name, which changes
-    whenever anything does, that is all that is looked at.
+    Draws are (num_draws, ...) for each chain by name. If the name of a field is given, only this
+    field is examined, as it changes with every move.
     """
     if field is not None:
         means = f"{field}_field_mean"
-        name = means if means in draws else field  # of which all draws are stored
+        name = means if means in draws else field  # all draws of the means are stored
         draws = {name: draws[name]}
     return [_num_changes(chains) for chains in zip(*draws.values(), strict=True)]
 
@@ -128,7 +131,7 @@ def _num_changes(quantities: Sequence[np.ndarray]) -> np.ndarray:
     num_draws = max(map(len, quantities))
     has_moved, is_finite = np.zeros(num_draws, bool), np.ones(num_draws, bool)
     for values in quantities:
-        if len(values) == num_draws:  # of a field perhaps not all draws are stored
+        if len(values) == num_draws:  # a field may have fewer stored draws
             rows = np.reshape(np.asarray(values, dtype=float), (num_draws, -1))
             has_moved[1:] |= np.any(rows[1:] != rows[:-1], axis=1)
             is_finite &= np.isfinite(rows).all(axis=1)
@@ -138,10 +141,10 @@ def _num_changes(quantities: Sequence[np.ndarray]) -> np.ndarray:
 def summarise(
     scalars: Mapping[str, Sequence[np.ndarray]], diagnostics: Mapping[str, Diagnostics]
 ) -> pd.DataFrame:
-    """Table of scalars, a row for each, index `name`.
+    """Return a table of scalars, one row each, with index `name`.
 
-    Columns `mean`, `sd`, quantiles `q05`, `q50`, `q95` (an equal-tailed 90 % interval), Monte Carlo
-    standard error of the mean `mcse_mean`, `ess_bulk`, `ess_tail`, `r_hat`.
+    The columns are `mean`, `sd`, quantiles `q05`, `q50`, `q95` (an equal-tailed 90 % interval), the
+    Monte Carlo standard error of the mean `mcse_mean`, `ess_bulk`, `ess_tail` and `r_hat`.
     """
     rows = {}
     for name, chains in scalars.items():

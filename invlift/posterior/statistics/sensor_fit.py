@@ -1,4 +1,4 @@
-"""How well the predictions fit the readings."""
+"""Statistics of the fit between predictions and readings."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ from invlift.posterior.statistics.blocks import check_draws, coefficient_blocks
 
 @dataclass(frozen=True, eq=False)
 class SensorStatistics:
-    """Fit at d sensors; each attribute is (d,), or None if the noise is unknown here.
+    """Fit at d sensors; each attribute is (d,), or None if the noise is unknown.
 
-    The readings y, and mean and sd of the posterior of the noise-free forward map F there, are in
-    their unit. The standardised residual is Phi^-1 of the predictive p-value: the misfit in
-    standard deviations that a normal variable as improbable would have. It is (y - E[F | y]) /
-    sqrt(Var[F | y] + sigma^2) for normal noise of known scale, as long as F is normal as far out as
-    the reading lies. The reading has itself informed the prediction, so a sound model gives values
-    that scatter *less* than a standard normal. The predictive p-value is P(new reading <= y | y)
-    for a new reading at this sensor, averaged over the draws; close to 0 or 1 where the model
-    cannot reproduce the reading. The sd of the noise is the root of the mean over the draws of ((y
-    - F) / eta)^2 with the noise variable eta: that of normal noise, and what comes closest to one
-    of other noise. The limit is "<" or ">" of a censored reading, of which only a value is known
-    that it is below or above: its residual is that of the median of such readings, and its p-value
-    is P(new reading <= limit | y).
+    The readings y, and posterior mean and sd of the noise-free forward map F, are in the unit of
+    the readings.
+
+    The standardised residual is Phi^-1 of the predictive p-value: the misfit in standard deviations
+    of a normal variable with this probability. For normal noise of known scale it is (y - E[F | y])
+    / sqrt(Var[F | y] + sigma^2), if F is normal out to the reading. The prediction depends on the
+    reading, so a sound model gives values that scatter *less* than a standard normal variable.
+
+    The predictive p-value is P(new reading <= y | y) for a new reading at this sensor, averaged
+    over the draws. It is close to 0 or 1 where the model cannot reproduce the reading.
+
+    The sd of the noise is the root of the mean over the draws of ((y - F) / eta)^2, with the noise
+    variable eta. For normal noise this is its sd; for other noise it is the nearest equivalent.
+
+    The limit is "<" or ">" for a censored reading, which is only known to be below or above a
+    value. Its residual is that of the median of such readings, and its p-value is P(new reading <=
+    limit | y).
     """
 
     observed: np.ndarray
@@ -39,7 +44,7 @@ class SensorStatistics:
 
     @property
     def is_plain(self) -> np.ndarray:
-        """Whether a reading is known, and not only a limit of it, (d,)."""
+        """Whether each reading is known, and not only a limit, (d,)."""
         return np.ones(self.observed.shape, bool) if self.limit is None else self.limit == ""
 
 
@@ -52,8 +57,8 @@ def sensor_statistics(
     """Compare readings (d,) with the posterior predictions, (num_draws, d) for each chain.
 
     Given a draw, new readings are below y with probability Phi(eta), where eta is the standard
-    normal variable that the noise transforms into y - F, whatever the noise: (y - F) / sigma for
-    normal noise. These are the scores, as many as predictions, or None if the noise is unknown.
+    normal variable that the noise transforms into y - F; for normal noise it is (y - F) / sigma.
+    `scores` are these eta, with the shape of the predictions, or None if the noise is unknown.
     """
     _, _, shape = check_draws(predicted, "predicted")
     observed = np.asarray(observed, dtype=float)
@@ -83,10 +88,10 @@ def sensor_statistics(
 
 
 def within_limits(eta: np.ndarray, limits: np.ndarray | None) -> np.ndarray:
-    """Noise variables, (..., d), of censored readings those of the median within their limit.
+    """Return noise variables, (..., d), with those of censored readings at the median.
 
-    Given that a reading is below its limit, whose noise variable is eta, the median of its own is
-    Phi^-1(Phi(eta) / 2).
+    Let eta be the noise variable of the limit. Given that the reading is below its limit, the
+    median of its noise variable is Phi^-1(Phi(eta) / 2).
     """
     if limits is None:
         return eta
@@ -98,9 +103,9 @@ def within_limits(eta: np.ndarray, limits: np.ndarray | None) -> np.ndarray:
 def _fit(
     observed: np.ndarray, predicted: np.ndarray, eta: np.ndarray, limits: np.ndarray | None
 ) -> np.ndarray:
-    """Residuals, probabilities below and scales of the noise of k readings, (3, k).
+    """Return residuals, predictive p-values and noise scales of k readings, (3, k).
 
-    From (k, num_draws) draws.
+    The draws of predictions and eta are (k, num_draws).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         squares = ((observed[:, None] - predicted) / eta) ** 2
@@ -108,11 +113,11 @@ def _fit(
         inside = within_limits(eta.T, limits).T
         p_value = np.exp(logsumexp(log_ndtr(eta), axis=1) - log_num)
         below, above = (logsumexp(log_ndtr(z), axis=1) - log_num for z in (inside, -inside))
-        # the quantile of the smaller of the two is exact however small it is
+        # the quantile of the smaller one is accurate even for tiny probabilities
         smaller = np.minimum(below, above)
         size = np.where(smaller == -np.inf, np.inf, -ndtri_exp(smaller))
         residual = np.where(below < above, -size, size)
-    # Where a draw meets the reading, both are 0.
+    # Where a draw is equal to the reading, numerator and denominator are 0.
     is_known = np.isfinite(squares)
     sums = np.sum(squares, axis=1, where=is_known)
     noise_sd = np.sqrt(sums / np.maximum(is_known.sum(axis=1), 1))
@@ -120,18 +125,18 @@ def _fit(
 
 
 def misfit_p_value(scores: Sequence[np.ndarray], limits: np.ndarray | None = None) -> float:
-    """Posterior predictive p-value of the misfit of all readings together.
+    """Return the posterior predictive p-value of the misfit of all readings together.
 
     The discrepancy is the sum of squares of the noise variables eta, (num_draws, d) for each chain,
     as in Gelman, Meng & Stern (1996), "Posterior predictive assessment of model fitness via
-    realized discrepancies", Statistica Sinica 6, section 3. Of new readings it is chi-squared with
-    d degrees of freedom, given any draw, so the p-value is the mean over the draws of what that
-    distribution has beyond the misfit of the readings.
+    realized discrepancies", Statistica Sinica 6, section 3. For new readings, given any draw, it is
+    chi-squared with d degrees of freedom. So the p-value is the mean over the draws of the
+    probability that this distribution exceeds the misfit of the readings.
 
-    Near 0 where the readings are further from the predictions than the noise explains. Under a true
-    model it is *not* uniform, but closer to 1/2: the readings have shaped the predictions. NaN
-    where a noise variable is not finite.
+    It is near 0 if the readings are further from the predictions than the noise explains. For a
+    true model it is *not* uniform but closer to 1/2, as the predictions depend on the readings.
+    NaN if a noise variable is not finite.
     """
     eta = np.concatenate(scores).astype(float)
-    eta = eta if limits is None else eta[:, limits == ""]  # of the others there is no misfit
+    eta = eta if limits is None else eta[:, limits == ""]  # censored readings have no misfit
     return float(chdtrc(eta.shape[1], np.sum(eta**2, axis=1)).mean())

@@ -14,46 +14,46 @@ from invlift.posterior.names import KIND, OBSERVED, PREDICTED, UNITS, path_name
 from invlift.posterior.statistics.parts import of_solution
 from invlift.posterior.statistics.quantity import Quantity
 
-#: Of the quantiles of a series: the 90 and 50 % bands around the median.
+#: Levels of the quantiles of a series: the 90 and 50 % bands around the median.
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-#: Ends of the band of new readings, 90 %.
+#: Levels of the 90 % band of new readings.
 OUTER = (0.05, 0.95)
-#: The last coordinate over the first from which on the axis is logarithmic.
+#: Smallest ratio of last to first coordinate for a logarithmic axis.
 DECADES = 50.0
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Quantiles of a quantity along an axis, and the r readings of it."""
+    """Quantiles of a quantity along an axis, and its r readings."""
 
-    name: str  # of the readings; of the quantity where there are none
+    name: str  # name of the readings, or of the quantity if there are none
     axis: str
     unit: str
     axis_unit: str
     at: np.ndarray  # (k,) coordinates, increasing or equal
     quantiles: np.ndarray  # (5, k) of the draws without noise, at the LEVELS
     new_readings: np.ndarray | None = None  # (2, k) at the OUTER levels; None if noise is unknown
-    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))  # which of all d
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))  # (r,) among all d
     read_at: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,) coordinates
     observed: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,)
 
     @property
     def spans_decades(self) -> bool:
-        """Whether coordinates are positive and of several sizes, as times of a pumping test."""
+        """Whether coordinates are positive and span decades, as times of a pumping test do."""
         return bool(self.at[0] > 0.0 and self.at[-1] >= DECADES * self.at[0])
 
     @property
     def last_read(self) -> float | None:
-        """Coordinate of the last reading, if the series goes on after it."""
+        """Coordinate of the last reading, if the series continues after it."""
         last = self.read_at.max(initial=-math.inf)
         return float(last) if math.isfinite(last) and last < self.at[-1] else None
 
 
 def in_time(sensors: Any, unit: str = "") -> dict[str, Sequence]:
-    """Coordinates of the readings of a field in time, of which each sensor is a series.
+    """Return coordinates of readings of a field in time, in which each sensor is a series.
 
-    None of other readings.  A sensor is what has one place, kind and experiment; it is called by
-    its label, or by where it is.  The unit is that of readings of the solution.
+    Empty for other readings. Readings with the same place, kind and experiment belong to one
+    sensor. Its name is its label, or else its position. `unit` is that of readings of the solution.
     """
     known = getattr(sensors, "coordinates", {})
     points = getattr(sensors, "points", None)
@@ -76,10 +76,10 @@ def in_time(sensors: Any, unit: str = "") -> dict[str, Sequence]:
 
 
 def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
-    """By name of readings the one axis that has numbers of them, and which (r,) of all they are.
+    """Return, by name of readings, their only axis of numbers and their rows, (r,).
 
-    `coordinates` are d numbers or str for each axis, "name" among them; NaN or "" where a reading
-    has none.
+    `coordinates` are d numbers or str for each axis, including "name"; NaN or "" where a reading
+    has no coordinate.
     """
     names = np.asarray(coordinates.get("name", ()))
     along = {}
@@ -104,11 +104,11 @@ def series_of(
     observed: np.ndarray | None,
     new_readings: Mapping[str, Sequence[np.ndarray]],
 ) -> list[Series]:
-    """What there is along axes of numbers, not fields: first what has readings.
+    """Return the series along axes of numbers, without fields; those with readings come first.
 
-    Readings ``hare`` go with the quantity ``hare_path``; where there is none, with their own
-    predictions. Draws are (num_draws, ...) for each chain by name; so are new readings, with noise,
-    of paths, and by their names or of all d ("observed").
+    Readings ``hare`` belong to the quantity ``hare_path``, or else to their predictions. Draws are
+    (num_draws, ...) for each chain by name. New readings, with noise, have the same form: by name
+    of a path, by name of readings, or of all d ("observed").
     """
     series, used = [], set()
     along = {} if observed is None else readings_along(coordinates)
@@ -146,7 +146,7 @@ def _series(name, quantity: Quantity, chains, new=None, **of_readings) -> Series
 
 
 def axis_of(quantity: Quantity) -> str | None:
-    """The one axis of a quantity that is none of a mesh, if it has different numbers along it."""
+    """Return the axis of a quantity with a single axis of different numbers, not of a mesh."""
     if len(quantity.axes) != 1 or quantity.place or quantity.is_derived:
         return None
     ((axis, labels),) = quantity.axes.items()
@@ -159,7 +159,7 @@ def _are_numbers(labels: Sequence) -> bool:
 
 
 def chosen_series(series: Sequence[Series], names: Sequence[str] | None) -> list[Series]:
-    """Series by name, all without names; an InputError if there is none at all, or of a name."""
+    """Select series by name, or all; an InputError if there are no series or a name is unknown."""
     known = {each.name: each for each in series}
     for name in (names or ()) if known else [""]:
         if name not in known:
