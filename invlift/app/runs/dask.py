@@ -1,4 +1,4 @@
-"""Chains in the worker processes of Dask, on this machine or on many."""
+"""Run chains in worker processes of Dask, on one or several machines."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from contextlib import contextmanager, nullcontext
 
 from invlift.errors import InputError
 
-#: Time within which a scheduler is to answer, s.
+#: Longest time to wait for an answer of a scheduler, s.
 TIMEOUT = 10
 
 
 def dask_setup(worker) -> None:
-    """Have a worker of this machine, in which Dask calls it, leave Ctrl-C to the one who asks."""
+    """Make a local worker ignore Ctrl-C, which only the main process handles; Dask calls this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
 
 @contextmanager
 def dask_executor(scheduler: str | None = None, workers: int | None = None) -> Iterator[Executor]:
-    """An executor for :func:`invlift.sample` whose processes Dask looks after.
+    """Open an executor for :func:`invlift.sample` whose processes are managed by Dask.
 
-    A worker that is lost takes a few seconds of its chains with it, which another does again, to
-    the same draws.  Nothing is read or written by the workers: they need invlift, in the versions
-    of this process, and no files.
+    If a worker is lost, another one repeats the last few seconds of its chains, with the same
+    draws. Workers read and write no files. They need invlift, in the versions of this process.
 
-    ``scheduler`` is the address of a running scheduler, ``tcp://host:8786``; without one
-    ``workers`` is the number of processes to start on this machine, which end with the context.
+    ``scheduler`` is the address of a running scheduler, ``tcp://host:8786``. Without it,
+    ``workers`` is the number of processes to start on this machine; they end with the context.
 
-    An InputError if the package distributed is not installed, the scheduler does not answer or is
-    lost, or workers are killed again and again.
+    Raises an InputError if the package distributed is not installed, the scheduler does not answer
+    or is lost, or workers are killed repeatedly.
     """
     option = "--workers" if scheduler is None else "--scheduler"
     try:
@@ -40,14 +39,14 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
     except ImportError:
         remedy = "install it: pip install 'invlift[distributed]'"
         raise InputError(option, "the package distributed", "none", remedy) from None
-    # Dask's messages on workers that come and go do not help a user.
+    # Messages of Dask about lost and new workers do not help a user.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cluster, here = nullcontext(scheduler), {"n_workers": workers, "threads_per_worker": 1}
     if scheduler is None:
         here |= {"dashboard_address": "127.0.0.1:0", "preload": [__name__]}
         cluster = distributed.LocalCluster(**here)
-    # Not as Dask's default client: after a failure it would remain so, and xarray, for example,
-    # would use it to write a file.
+    # Do not make it the default client of Dask: it would remain the default after a failure, and
+    # xarray, for example, would use it to write a file.
     options = {"timeout": TIMEOUT, "set_as_default": False}
     try:
         with cluster as address, distributed.Client(address, **options) as client:

@@ -1,4 +1,4 @@
-"""What a command takes from its process, looked over before JAX is imported."""
+"""Checks of the environment of a command before JAX is imported."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 
 from invlift.errors import InputError
 
-#: Least address space that a process has where it is limited, bytes: threads and programs of JAX
-#: reserve far more than they use.
+#: Smallest limit of the address space of a process, bytes: threads and programs of JAX reserve much
+#: more than they use.
 LEAST_ADDRESSES = 4e9
-#: Words for yes and no that JAX takes as the value of a variable.
+#: Words for yes and no that JAX accepts as values of a variable.
 YES, NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 
 
 def prepare_environment() -> None:
-    """Make what can be made usable in this process, and refuse what cannot.
+    """Prepare streams, figures and variables of this process, and refuse what cannot be used.
 
     Raises
     ------
     InputError
-        With the variable, limit or folder that is at fault.
+        If a variable, limit or folder cannot be used; the error names it.
     """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the shell: what is printed goes nowhere
+        if getattr(sys, name) is None:  # closed by the shell: discard the output
             nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (until the end)
             setattr(sys, name, nowhere)
-    # Pictures go to files alone.
+    # Figures are only written to files.
     os.environ["MPLBACKEND"] = "agg"
     _check_folder()
     _check_limits()
@@ -35,13 +35,13 @@ def prepare_environment() -> None:
 
 
 def check_platform() -> None:
-    """Refuse a platform for JAX, if one is asked for, that it cannot start; this imports JAX."""
+    """Refuse a platform requested for JAX that JAX cannot start; this imports JAX."""
     import jax
 
     if platforms := os.environ.get("JAX_PLATFORMS"):
         try:
             jax.devices()
-        except Exception:  # a RuntimeError, or whatever an assertion of JAX fails by
+        except Exception:  # a RuntimeError, or any error of an assertion in JAX
             expected = "platforms that JAX can start here"
             remedy = "unset it, or set it to cpu"
             raise InputError("JAX_PLATFORMS", expected, repr(platforms), remedy) from None
@@ -67,7 +67,7 @@ def _check_limits() -> None:
 
 
 def _check_jax() -> None:
-    """Variables that JAX, or its compiler, would end the process for."""
+    """Refuse values of variables for which JAX or its compiler would end the process."""
     for name in ("JAX_ENABLE_X64", "JAX_DISABLE_JIT"):
         value = os.environ.get(name, NO[-1]).lower()
         if value not in (*YES, *NO):
@@ -76,7 +76,7 @@ def _check_jax() -> None:
             expected = "false, as programs are compiled before they are called"
             raise InputError(name, expected, repr(value), "unset it")
     flags = os.environ.get("XLA_FLAGS", "").strip()
-    if flags and not flags.startswith("-"):  # the name of a file of flags, which others join
+    if flags and not flags.startswith("-"):  # a file of flags: read it, as others are appended
         try:
             os.environ["XLA_FLAGS"] = Path(flags).read_text(encoding="utf-8").strip()
         except (OSError, ValueError):

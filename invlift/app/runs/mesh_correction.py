@@ -1,4 +1,4 @@
-"""Problems whose readings are corrected for the error of the mesh near the mode."""
+"""Correction of a problem for the error of the mesh near the posterior mode."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from invlift.programs.compilation import program
 
 
 def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
-    """The problem with the error of its mesh taken out near the most probable unknowns.
+    """Correct the readings of a problem for the error of the mesh near the posterior mode.
 
-    Solved on the mesh with each edge halved, the equation gives other readings and other
-    derivatives of these.  The differences at the mode of the posterior on that mesh, times 4/3
-    (Richardson's extrapolation), are added to the model as a linear function of the coefficients.
-    A step of a sampler then costs what it costs on the given mesh.  It is right where the posterior
-    is so narrow that the error is nearly linear over it; elsewhere take ``refine_solution=1``.
+    The equation is also solved on the mesh with each edge halved, which gives other readings and
+    other derivatives. The differences at the mode of the posterior on that mesh, times 4/3
+    (Richardson extrapolation), are added to the model as a linear function of the coefficients. A
+    step of a sampler then costs the same as on the given mesh. The correction is accurate if the
+    posterior is so narrow that the error is nearly linear over it; otherwise use
+    ``refine_solution=1``.
 
     Parameters
     ----------
     problem : InverseProblem
-        Of an equation on a mesh, with noise.
+        A problem with an equation on a mesh, and with noise.
 
     Returns
     -------
@@ -55,8 +56,8 @@ def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
 
 
 def _corrected(model: ForwardModel, finer: ForwardModel, centre) -> ForwardModel:
-    """The model with the difference from a finer one, at coefficients (N,)."""
-    if isinstance(model, Combinations):  # whose matrix is to be seen
+    """Return the model plus the linearised difference from a finer one, at coefficients (N,)."""
+    if isinstance(model, Combinations):  # correct the inner model: the matrix stays accessible
         return replace(model, model=_corrected(model.model, finer.model, centre))
     here, there = (map(np.asarray, _linearised(each, centre)) for each in (model, finer))
     parts = [extrapolated(new - old, 1) for new, old in zip(there, here, strict=True)]
@@ -66,7 +67,7 @@ def _corrected(model: ForwardModel, finer: ForwardModel, centre) -> ForwardModel
 
 
 def _refined(model: ForwardModel, coarse: Corrected, times: int = 1) -> Corrected:
-    """The correction of a model on a refined mesh is what is left of the error there."""
+    """Return the model on a refined mesh with the correction for its remaining error."""
     left = 0.25**times
     finer = model.on_mesh.refined(times)
     return corrected(finer, left * coarse.offset, left * coarse.slope, coarse.centre)

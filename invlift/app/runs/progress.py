@@ -1,4 +1,4 @@
-"""What a person sees while chains run: bars on a terminal or in a notebook, else plain lines."""
+"""Progress of running chains: bars on a terminal, a line in a notebook, or plain lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from invlift.samplers.chains.chain import Progress
 
 logger = logging.getLogger(__name__)
 
-#: Least time between two lines about the same thing, and between two changes of a line, s.
+#: Shortest time between two lines with the same name, and between two changes of a line, s.
 LINE_INTERVAL, CHANGE_INTERVAL = 10.0, 0.2
 
 
@@ -28,12 +28,12 @@ LINE_INTERVAL, CHANGE_INTERVAL = 10.0, 0.2
 def display(
     console: Console, names: Sequence[str], total: int | None = None
 ) -> Iterator[Callable[[str, int, str], None]]:
-    """Yield a function, for any thread, of a name, how much of its total is done, and a text.
+    """Yield a function, callable from any thread, of a name, the number done, and a text.
 
-    On a terminal there is a bar for each name, in a notebook a line that changes; else a line is
-    printed now and then, and the last.
+    A terminal shows a bar for each name, a notebook a line that changes. Otherwise a line is
+    printed every ten seconds and at the end.
     """
-    if console.is_jupyter:  # where bars of rich take a package more
+    if console.is_jupyter:  # bars of rich need a further package there
         from IPython.display import display as show
 
         lines = dict.fromkeys(names, "compiling")
@@ -62,7 +62,7 @@ def display(
 def _now_and_then(
     total: int | None, show: Callable[[str], None]
 ) -> Callable[[str, int, str], None]:
-    """A function that shows a line about each name every ten seconds, and the last."""
+    """Return a function that shows a line for each name every ten seconds, and the last line."""
     lock, last_time, of_total = threading.Lock(), {}, f"/{total}" if total else ""
 
     def show_line(name: str, num_done: int, text: str) -> None:
@@ -78,9 +78,9 @@ def _now_and_then(
 
 @contextmanager
 def phases_display(console: Console, text: str) -> Iterator[None]:
-    """Show what is being done, and what the search for starts is at.
+    """Show a text and the phase of the search for starts.
 
-    On a terminal a line that changes; else lines, the first after ten seconds.
+    A terminal shows a line that changes. Otherwise lines are printed, the first after ten seconds.
     """
     began = last = time.monotonic()
     with console.status(text) as status:
@@ -100,7 +100,7 @@ def phases_display(console: Console, text: str) -> Iterator[None]:
 
 @contextmanager
 def _starts_told(show: Callable[[int, str], None]) -> Iterator[None]:
-    """Show what the search for the start of a chain is at, in this process."""
+    """Show the phase of the search for the start of a chain, in this process."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -123,8 +123,8 @@ def progress_display(
 ) -> Iterator[Callable[[Progress], None]]:
     """Yield a function that shows the progress of chains, callable from their threads.
 
-    ``num_draws`` is None if it is not known beforehand; ``failures`` is what the kernel counts as
-    such: "projections failed", say.
+    ``num_draws`` is None if it is not known beforehand. ``failures`` describes what the kernel
+    counts as failures, for example "projections failed".
     """
     failed, names = Counter(), [f"chain {chain}" for chain in range(num_chains)]
     total = None if num_draws is None else num_warmup + num_draws
@@ -148,7 +148,7 @@ def progress_display(
 def comparison_display(
     console: Console, methods: Sequence[str]
 ) -> Iterator[Callable[[str, Progress], None]]:
-    """Yield a function that shows the progress of chains of a method."""
+    """Yield a function that shows the progress of the chains of a method."""
     with display(console, methods) as tell:
 
         def show(method: str, progress: Progress) -> None:
@@ -160,13 +160,13 @@ def comparison_display(
 
 @contextmanager
 def simulations_display(console: Console, num: int) -> Iterator[Callable[[Any, int], None]]:
-    """Yield a function that shows how many of so many simulations are done, and the last."""
+    """Yield a function that shows the number of finished simulations and the last outcome."""
     with display(console, ["simulations"], num) as tell:
         yield lambda simulation, num_done: tell("simulations", num_done, simulation.outcome)
 
 
 def if_watched(open_display: Callable, *arguments):
-    """A display for a person at a notebook or terminal; for programs, lines of the log."""
+    """Open a display on a notebook or terminal, or else one that writes to the log."""
     console = Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
         console = _Log()
@@ -174,7 +174,7 @@ def if_watched(open_display: Callable, *arguments):
 
 
 class _Log:
-    """In the place of a console: what is printed goes to this module's logger, level INFO."""
+    """Replacement of a console that prints to the logger of this module, level INFO."""
 
     is_terminal = is_jupyter = False
 
@@ -183,5 +183,5 @@ class _Log:
 
 
 def phase_of(progress: Progress) -> str:
-    """What a chain is at."""
+    """Return the phase of a chain."""
     return "warm-up" if progress.is_warmup else "sampling"

@@ -1,4 +1,4 @@
-"""What the draws of a problem are of."""
+"""Descriptions of the draws of a problem."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from invlift.unknowns.axes import Axes
 from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.priors.base import Prior
 
-#: Axes of what lives where a prior says.
+#: Axes of fields, by the location of their prior.
 _PLACES = {"nodes": "node", "cells": "cell"}
 
 
 def names_of_readings(problem: InverseProblem) -> list[str] | None:
-    """Names of the d readings of a problem, if they have any.
+    """Return the names of the d readings of a problem, or None.
 
-    Their rows in the table, where they have none and are not all of its rows in order.
+    Readings of a table without names have names such as "row 7", if their rows are not consecutive.
     """
     if (sensors := problem.sensors) is not None:
         if sensors.labels is not None:
             return list(sensors.labels)
-        rows = sensors.rows  # those of several tables may be alike, and name nothing
+        rows = sensors.rows  # rows of several tables may be equal, and are then not unique names
         is_part = np.any(np.diff(rows) != 1) and np.unique(rows).size == rows.size
         return [f"row {row}" for row in rows] if is_part else None
     return list(labels_of(problem.model.readings)) if problem.model.readings else None
 
 
 def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple[Quantity, ...]:
-    """Describe the draws of a problem, of what has axes, a unit or a known prior.
+    """Describe the draws of a problem that have axes, a unit or a known prior.
 
-    With the prior its standard deviation of fields and its densities of numbers are computed.
+    `with_prior` adds the prior standard deviation of fields and the prior density of numbers.
     """
     prior, scale = problem.prior, problem.noise.scale
     readings = {"sensor": names_of_readings(problem)}
@@ -53,7 +53,7 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
     def field(name: str, part, first: int = 0, unit: str = "") -> Quantity:
         prior_sd = part.pointwise_std() if with_prior else None
         of_cells = known.get(first)
-        if part.mesh is None or np.size(of_cells) != part.mesh.num_cells:  # of other elements
+        if part.mesh is None or np.size(of_cells) != part.mesh.num_cells:  # other elements
             of_cells = None
         axes = {_PLACES[part.location]: None}
         return Quantity(name, axes, unit, prior_sd=prior_sd, known_cells=of_cells)
@@ -90,7 +90,7 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
 
 
 def _with_units(quantities: Sequence[Quantity], problem: InverseProblem) -> list[Quantity]:
-    """The same with the units that a problem was given, and what else has one."""
+    """Return the quantities with the units given in a problem, and further ones with units."""
     known = {each.name: each for each in quantities}
     of_solutions = dict.fromkeys(problem.model.solutions, ())
     for name, shape in (problem.shapes_of_draws() | of_solutions).items():
@@ -102,7 +102,7 @@ def _with_units(quantities: Sequence[Quantity], problem: InverseProblem) -> list
     def own(axes):
         return {axis: unit for axis, unit in of_axes.items() if axis in axes}
 
-    # Predictions have a coordinate along each axis, one for each reading.
+    # Predictions have a coordinate along each axis for each reading.
     return [
         replace(each, axis_units=of_axes if each.name == PREDICTED else own(each.axes))
         for each in known.values()
@@ -110,7 +110,7 @@ def _with_units(quantities: Sequence[Quantity], problem: InverseProblem) -> list
 
 
 def quantities_of_target(target: Target) -> tuple[Quantity, ...]:
-    """Describe the draws of a target: unknowns by name, where it has any."""
+    """Describe the draws of a target: its unknowns by name, if it has names."""
     if not isinstance(target, ManifoldProblem):
         return ()
     parts = zip(target.shapes, target.units, target.axes, strict=True)
@@ -118,12 +118,12 @@ def quantities_of_target(target: Target) -> tuple[Quantity, ...]:
 
 
 def _named(name: str, shape: tuple[int, ...], unit: str, axes: Axes) -> Quantity:
-    """An unknown by name; its axes are numbered where they have no names."""
+    """Describe an unknown by name; axes without names are numbered."""
     return Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
 
 
 def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
-    """Distributions before the data of unknown numbers by name; of a scale, that of each group."""
+    """Return the prior distributions of unknown numbers by name; for a scale, of each group."""
     noise = problem.noise
     scales = {SIGMA: noise.scale} | {name: getattr(noise, name) for name in noise.shape_parameters}
     return problem.prior.distributions | {
@@ -133,28 +133,28 @@ def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
 
 @program
 def _curve(part: Distribution):
-    """Values of a number and densities there, spread like draws from far out in both tails."""
+    """Return values of a number and their densities, at equally spaced normal scores -6 ... 6."""
     values = jax.vmap(part.transform)(jnp.linspace(-6.0, 6.0, 481)[:, None])
     return values, jnp.exp(jax.vmap(part.log_density)(values))
 
 
 def field_of(problem: InverseProblem) -> Quantity:
-    """The field of a problem on a mesh: its name, and whether it is at nodes or in cells."""
+    """Return the description of the field of a problem on a mesh."""
     return next(each for each in quantities_of(problem) if each.place)
 
 
 def field_prior(problem: InverseProblem) -> Prior:
-    """The prior of the field, which that of the problem may hold beside further unknowns."""
+    """Return the prior of the field, which may be a part of the prior of the problem."""
     return problem.prior.parts.get(field_of(problem).name, problem.prior)
 
 
 def _is_on(part: Any, mesh: Mesh | None) -> bool:
-    """Whether an unknown is a field on the mesh."""
+    """Return whether an unknown is a field on the mesh."""
     return part.mesh is not None and part.mesh.is_same(mesh)
 
 
 def recorded(problem: InverseProblem | Target) -> tuple[tuple[Quantity, ...], tuple[str, ...]]:
-    """The draws of a problem or of a target: as described, and names of those that may be large."""
+    """Return descriptions of the draws of a problem or target, and names of large draws."""
     if not isinstance(problem, InverseProblem):
         return quantities_of_target(problem), ()
     quantities = quantities_of(problem)
@@ -162,7 +162,7 @@ def recorded(problem: InverseProblem | Target) -> tuple[tuple[Quantity, ...], tu
 
 
 def fields_of(problem: InverseProblem, quantities: Sequence[Quantity]) -> tuple[str, ...]:
-    """Names of the draws that may be too large to be kept: fields, and long vectors."""
+    """Return names of draws that may be too large to be stored: fields and long vectors."""
     kept = problem.model.kept_axes
     shapes = problem.prior.shapes + tuple(
         (name, tuple(len(at) for _, at in axes)) for name, axes in kept

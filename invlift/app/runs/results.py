@@ -1,4 +1,4 @@
-"""From the chains of a run to the posterior of the field they were about."""
+"""Make the posterior of a run from its chains, or load it from its folder."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ from invlift.targets import ConstrainedTarget
 
 
 def load(directory: str | os.PathLike) -> Posterior:
-    """Posterior of a run from the folder of its results, finished or not.
+    """Load the posterior of a run, finished or not, from the folder of its results.
 
     Parameters
     ----------
     directory : path-like
-        As ``invlift run --out`` names it. While there is no ``posterior.nc`` in it, the problem is
-        made from the folder's problem file, and the draws are those saved so far; a ``problem.py``
-        is run for that.
+        The folder given to ``invlift run --out``. If it has no ``posterior.nc`` yet, the problem is
+        made from the problem file in the folder (a ``problem.py`` is executed), and the draws are
+        those saved so far.
 
     Returns
     -------
     Posterior
-        Of a finished run made from the files alone. Where not all draws of a field are stored,
-        all statistics are those of the stored draws.
+        For a finished run it is made only from the files. If not all draws of a field are stored,
+        its statistics are computed from the stored draws.
 
     Raises
     ------
     InputError
-        If the folder is not that of a run with draws, or a file in it is damaged or has changed.
+        If the folder has no run with draws, or a file in it is damaged or has changed.
     """
     directory = Path(directory)
     folder = directory / "chains"
@@ -73,7 +73,7 @@ def load(directory: str | os.PathLike) -> Posterior:
     with suppress(InputError):
         spec = read_problem(problem)
         file = spec.mesh.file
-        mesh = read_mesh_of(spec)  # which has groups
+        mesh = read_mesh_of(spec)  # with groups, unlike the saved mesh
         if mesh.is_same(saved_mesh):
             return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
     if file is None:
@@ -92,7 +92,7 @@ def load(directory: str | os.PathLike) -> Posterior:
 
 
 def _flux_of(problem: Path) -> Callable:
-    """Fluxes of a problem file's equation, which is assembled when one is first asked for."""
+    """Return the flux function of the equation of a problem file, assembled at first use."""
     equation = cache(lambda: build(open_problem(str(problem))).model)
     return lambda *group: equation().on_mesh.boundary_flux(*group)
 
@@ -104,27 +104,27 @@ def posterior_of(
     exceedance: Sequence[float] = (),
     objections: Sequence[str] = (),
 ) -> Posterior:
-    """Posterior of a run of a problem; ``problem.posterior(run)`` is short for it.
+    """Return the posterior of a run of a problem; ``problem.posterior(run)`` is the short form.
 
     Parameters
     ----------
     problem : InverseProblem or Target
     run : Run
-        As :func:`invlift.sample` returns it, of this problem.
+        A run of this problem, from :func:`invlift.sample`.
     exceedance : sequence of float
-        Values of the conductivity, in its unit: the probability of being above each is a field.
+        Values of the conductivity, in its unit. The probability of exceeding each is a field.
     objections : sequence of str
-        What was found about the problem that makes it a doubtful one; part of the verdict.
+        Doubts about the problem from the check before the run; part of the verdict.
 
     Returns
     -------
     Posterior
-        With the mesh, the sensors, the noise and the prior that the problem knows.
+        The posterior with the mesh, the sensors, the noise and the prior of the problem.
 
     Raises
     ------
     InputError
-        If the run has no draws, or is of another problem, or a value is not positive.
+        If the run has no draws or belongs to another problem, or a threshold is not positive.
     """
     if run.problem and run.problem != digest(problem):
         found = "one of a problem with another model, prior or noise, or other readings"
@@ -159,7 +159,7 @@ def posterior_of(
             coordinates = {UNITS: units} | coordinates
     scale, sigma, arrays = problem.noise.scale, None, problem.arrays()
     is_known = not problem.noise.is_exact and not scale.num_white
-    if is_known and not arrays:  # which have their own
+    if is_known and not arrays:  # named arrays have their own scales
         sigma = np.asarray(scale.transform(np.zeros(0)))
     return Posterior(
         quantities=quantities_of(problem, with_prior=True),

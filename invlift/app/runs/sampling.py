@@ -1,4 +1,4 @@
-"""From an inverse problem to posterior draws."""
+"""Sample the posterior of an inverse problem."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget, Target
 
-#: Draws that each chain makes first, where as many are asked for as it takes.
+#: First number of draws per chain if draws = "converged".
 FIRST_GOAL = 200
-#: Draws of which it is asked whether they can be kept, and statistics of each, about.
+#: Number of draws from which available memory is checked, and approximate number of statistics of
+#: each draw.
 MANY_DRAWS, NUM_STATISTICS = 100_000, 10
 
 logger = logging.getLogger(__name__)
@@ -84,63 +85,68 @@ def sample(
     Parameters
     ----------
     problem : InverseProblem or Target
-        With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
-        :class:`~invlift.problems.manifolds.given_manifold.ManifoldProblem`, or one of your own.
+        A problem with d observations and N coefficients.  Or a target of the kind that the kernel
+        needs: :class:`~invlift.problems.manifolds.given_manifold.ManifoldProblem`, or a target
+        class of the user.
     method : str or Kernel
-        A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
-        ``ConstrainedHMC(retraction="newton")`` say.  By default constrained HMC on the lifted
-        manifold over about a quarter period (Au, Graham & Thiery 2023, Algorithm 3, with the
-        integrator of Graham, Thiery & Beskos 2022, Algorithm 1).
+        A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options, for example
+        ``ConstrainedHMC(retraction="newton")``.  The default is constrained HMC on the lifted
+        manifold with trajectories of about a quarter period (Au, Graham & Thiery 2023, Algorithm
+        3, with the integrator of Graham, Thiery & Beskos 2022, Algorithm 1).
     chains, warmup : int
-        Number of chains; iterations per chain that tune the kernel.
+        Number of chains, and number of iterations per chain that tune the kernel.
     draws : int or "converged"
-        Draws per chain.  Or as many as it takes for a good verdict
-        (:meth:`invlift.posterior.Posterior.verdict`), which is asked for after 200 draws and then
-        each time that there are half as many again.
+        Draws per chain.  "converged" draws until the verdict is good
+        (:meth:`invlift.posterior.Posterior.verdict`).  The verdict is computed after 200 draws,
+        and then each time the number of draws has grown by half.
     seed : int
-        Same seed, same machine and cores: the same bits.
+        Seed of the random numbers. The same seed on the same machine and number of cores gives
+        identical draws.
     starts : {"prior", "laplace"} or (chains, m) or (chains, Q) array
-        Draws from the prior moved onto the data, or draws from the Laplace approximation of the
-        posterior, which are closer to each other: R-hat then sees less.  Or standard normal
-        variables, (m,) for each chain, that the prior transforms into the unknowns to start from;
-        with exact readings they are moved to where these are reproduced.  For a target positions,
-        which need be on its manifold only roughly; without them random ones.  Of unknowns by name
-        arrays by name, (chains, ...) each, in their own units.
+        "prior" takes draws from the prior and moves them towards the data.  "laplace" takes draws
+        from the Laplace approximation of the posterior; they are closer to each other, so that
+        R-hat detects less.  An array has standard normal variables, (m,) for each chain, that the
+        prior transforms into the unknowns; with exact readings they are moved to points that
+        reproduce the readings.  For a target an array has positions, which may be only roughly on
+        its manifold; the default is random positions.  For unknowns with names, arrays by name,
+        (chains, ...) each, in the units of the unknowns.
     budget : float, optional
-        Time after which all chains end, whatever they have, s.
+        Time after which all chains end, with the draws made until then, s.
     max_field_megabytes : float
-        Memory for the stored draws of log-conductivity and solution on a mesh, and of unknowns and
-        paths of more than 1,000 entries, of all chains together, MB, an equal part for each.  Where
-        they would take more, every second, fourth, ... is stored; all count in mean, standard
-        deviation and effective sample size.
+        Memory of all chains together for the stored draws of large quantities, MB, in equal parts:
+        log-conductivity and solution on a mesh, and unknowns and paths of more than 1,000 entries.
+        If the draws need more, only every second, fourth, ... draw is stored.  Mean, standard
+        deviation and effective sample size still use all draws.
     executor : concurrent.futures.Executor, optional
-        Threads on the machine's cores if left out.  Any other kind runs the chains in processes, a
-        few seconds at a time: ``ProcessPoolExecutor``, ``distributed.Client(...).get_executor()``.
+        The default is threads on the cores of the machine.  Any other executor runs the chains in
+        processes, a few seconds at a time: ``ProcessPoolExecutor``,
+        ``distributed.Client(...).get_executor()``.
     checkpoint : path, optional
-        Folder in which the chains are saved while they run; it must not hold any, unless they are
-        to be resumed.
+        Folder in which the chains are saved while they run.  It must not contain chains, except
+        with ``resume``.
     resume : bool
-        Go on with the chains saved in ``checkpoint``.
+        Continue the chains saved in ``checkpoint``.
     on_progress : callable, optional
-        Told of every block of iterations, from the chains' threads.  By default there is a bar for
-        each chain in notebooks and on terminals; elsewhere lines go to the log of
+        Called after every block of iterations, from the threads of the chains.  By default
+        notebooks and terminals show a bar for each chain.  Otherwise lines go to the log of
         ``invlift.app.runs.progress``, level INFO:
-        ``logging.basicConfig(filename="run.log", level=logging.INFO)`` has them in a file.
+        ``logging.basicConfig(filename="run.log", level=logging.INFO)`` writes them to a file.
 
     Returns
     -------
     Run
-        Draws of the coefficients, (num_draws, N), on a mesh perhaps fewer: ``log_conductivity``
-        there and ``parameters`` for a user's own function; of ``predicted``, the noise-free
-        observations, (num_draws, d); of unknown parameters of noise and prior, ``sigma`` say.
-        And of the ``solution`` on a mesh; moments of what else a model computes.  After Ctrl-C, or
-        where a notebook's cell is interrupted, with the draws made so far: ``is_interrupted``.
+        Draws of the coefficients, (num_draws, N), on a mesh perhaps fewer: ``log_conductivity`` on
+        a mesh, ``parameters`` for a function of the user.  Draws of ``predicted``, the noise-free
+        observations, (num_draws, d), of unknown parameters of noise and prior, such as ``sigma``,
+        and of the ``solution`` on a mesh.  Moments of further results of a model.  After Ctrl-C, or
+        if the cell of a notebook is interrupted, the run has the draws made so far, and
+        ``is_interrupted`` is true.
 
     Raises
     ------
     InputError
         If an argument is out of range, no start with a finite density is found, or the folder
-        holds chains that are not to be resumed or belong to another problem.
+        contains chains that are not to be resumed or belong to another problem.
 
     Examples
     --------
@@ -182,7 +188,7 @@ def sample(
             lock.enter_context(store.lock())
         choice = starts.choice if isinstance(starts, Starts) else None
         if store is not None and resume and store.has_record:
-            choice = Choice(None)  # that of the run is kept
+            choice = Choice(None)  # the choice of the saved run is used
         choice = choice_of(problem, kernel) if choice is None else choice
         if store is not None:
             store = replace(store, choices=choice.arrays()).claim(is_resuming=resume)
@@ -212,14 +218,14 @@ def sample(
 
 
 def check_sampler(kernel: Kernel, *, warmup: int, **options) -> None:
-    """Check arguments by the keys of [sampler]; a kernel that tunes nothing needs no warm-up."""
+    """Check arguments by the keys of [sampler]; a kernel without tuning needs no warm-up."""
     check_options(SamplerTable, **options)
-    if warmup != 0 or kernel.adaptation.is_tuned:  # else the table would ask the usual method
+    if warmup != 0 or kernel.adaptation.is_tuned:  # else the table would check the default method
         check_options(SamplerTable, warmup=warmup)
 
 
 def _check_is_target(problem) -> None:
-    """Refuse what is neither a problem nor a target."""
+    """Refuse an object that is neither a problem nor a target."""
     methods = "point", "parts", "logdensity", "loglikelihood"
     is_target = any(hasattr(problem, method) for method in methods)
     if not isinstance(problem, InverseProblem) and not is_target:
@@ -229,7 +235,7 @@ def _check_is_target(problem) -> None:
 
 
 def _check_objects(executor, on_progress, checkpoint) -> None:
-    """Refuse arguments of `sample` of another type."""
+    """Refuse arguments of `sample` with a wrong type."""
     for name, given, is_right, expected in (
         ("executor", executor, hasattr(executor, "submit"), "an executor of concurrent.futures"),
         ("on_progress", on_progress, callable(on_progress), "a function of one Progress"),
@@ -240,12 +246,12 @@ def _check_objects(executor, on_progress, checkpoint) -> None:
 
 
 def check_room(problem, fields, chains: int, draws: int, folder: str | Path | None) -> None:
-    """Refuse more draws than memory and disc can hold.
+    """Refuse more draws than fit into memory and on disc.
 
     Raises
     ------
     InputError
-        With how much they would take.
+        If they do not fit; the error says how much they need.
     """
     if isinstance(problem, InverseProblem):
         shapes = problem.shapes_of_draws()
@@ -272,10 +278,10 @@ def read_chains(
     seed: int,
     folder: Path,
 ) -> Run:
-    """The chains that a run has saved so far; it may go on meanwhile.
+    """Read the chains that a run has saved so far; the run may continue meanwhile.
 
-    ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
-    :func:`sample`. An InputError if the folder holds no chains, or those of another run.
+    ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` is the ``checkpoint`` of
+    :func:`sample`. Raises an InputError if the folder has no chains, or those of another run.
     """
     plan = Plan(kernel, warmup, 1, fields=recorded(problem)[1])
     run = fingerprint(problem, plan, seed)
@@ -288,28 +294,31 @@ def read_chains(
 def _next_goal(
     kernel: Kernel, quantities: Sequence[Quantity], chains: Sequence[Chain]
 ) -> int | None:
-    """How many draws chains are to have next, interrupted or not; None if the verdict is good."""
+    """Return the next number of draws per chain; None if the verdict is good.
+
+    The result is the same whether the run was interrupted or not.
+    """
     least, most = (extreme(chain.num_draws for chain in chains) for extreme in (min, max))
     goal = FIRST_GOAL
     while goal < least:
         goal += goal // 2
-    if least < most or least < goal:  # taken up from disk
+    if least < most or least < goal:  # resumed from disc
         return goal if least < goal else goal + goal // 2
-    from invlift.posterior import Posterior  # of all that is imported here, half the time
+    from invlift.posterior import Posterior  # slow: half of the import time of this module
 
     posterior = Posterior(cut_to_one_length(list(chains)), quantities, standards=kernel.standards)
     return None if posterior.verdict().is_converged else goal + goal // 2
 
 
 def versions() -> dict[str, str]:
-    """Of Python and the packages that decide the draws."""
+    """Return the versions of Python and of the packages on which the draws depend."""
     names = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
     installed = {name: importlib.metadata.version(name) for name in names}
     return installed | {"python": platform.python_version()}
 
 
 def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Choice:
-    """What is chosen for a problem before a kernel draws from it; nothing for a target."""
+    """Return the choices (coordinates, reference) for a problem and kernel; none for a target."""
     _check_suits(problem, kernel)
     if not isinstance(problem, InverseProblem):
         return Choice(None)
@@ -317,7 +326,7 @@ def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Ch
 
 
 def _check_suits(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> None:
-    """Refuse a kernel that walks on another kind of target than there is of a problem."""
+    """Refuse a kernel that needs a kind of target that the problem does not have."""
     is_given = not isinstance(problem, InverseProblem)
     is_on_manifold = isinstance(problem, ManifoldTarget) if is_given else problem.noise.is_exact
     if is_on_manifold and kernel.target_kind != "manifold":
@@ -334,9 +343,10 @@ def _check_suits(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) ->
 
 
 def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = None) -> Target:
-    """The target of a problem that a kernel walks on, in the coordinates that suit the data.
+    """Return the target of a problem for a kernel, in coordinates suited to the data.
 
-    By a choice, or by what :func:`choice_of` finds.  A target is itself.
+    The coordinates follow from ``choice``, by default from :func:`choice_of`.  A target is returned
+    unchanged.
     """
     _check_suits(problem, kernel)
     if not isinstance(problem, InverseProblem):
@@ -347,7 +357,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = N
     problem = merged(problem)
     searched = problem.searched
     condensed, reference = choice.condensed(searched), choice.reference
-    if reference is None and kernel.target_kind == "laplace":  # of a folder without one
+    if reference is None and kernel.target_kind == "laplace":  # none stored in the folder
         reference = laplace_reference(condensed)
     if isinstance(reference, Lift):
         problem = partly_lifted_problem(problem, reference, condensed)
@@ -357,7 +367,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = N
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:
-    """A kernel by its name, with the defaults of its options, or the kernel itself."""
+    """Return a kernel by name, with default options, or the given kernel."""
     if isinstance(kernel, Kernel):
         if type(kernel) in KERNELS.values():
             check_options(table_of_dataclass(type(kernel)), **vars(kernel))

@@ -1,4 +1,4 @@
-"""Targets that record scalars alone, for commands that keep no fields."""
+"""Targets that record only scalars, for commands that store no fields."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from invlift.targets import Described, Target
 
 
 def names_of_fields(problem: InverseProblem | ManifoldProblem) -> tuple[str, ...]:
-    """Names of the fields among the draws of a problem."""
+    """Return the names of the fields among the draws of a problem."""
     return tuple(each.name for each in recorded(problem)[0] if each.place and not each.is_derived)
 
 
 class Scalars(Module):
-    """A target of any kind that records scalars alone: the same for all methods, and little of it.
+    """Target of any kind that records only scalars, the same for all methods.
 
-    Of a field its mean and standard deviation over the coefficients, as in Au, Graham & Thiery
-    (2023), section 6; parameters, and what is unknown about noise and prior, as they are.
+    Fields are recorded by their mean and standard deviation over the coefficients, as in Au, Graham
+    & Thiery (2023), section 6. Parameters and unknowns of noise and prior are recorded unchanged.
     """
 
     target: Target
@@ -38,7 +38,7 @@ class Scalars(Module):
         return getattr(self.target, name)
 
     def describe(self, where) -> Described:
-        """Scalars and short vectors by name, and no moments."""
+        """Return scalars and short vectors by name, and no moments."""
         return self.kept(where, self.target.describe(where)[0]), {}
 
     def kept(self, where, recorded: dict[str, jax.Array]) -> dict[str, jax.Array]:
@@ -51,17 +51,18 @@ class Scalars(Module):
         return scalars
 
 
-#: What depends on data and unknowns alike.
+#: Name of a quantity that depends on both data and unknowns.
 LOG_LIKELIHOOD = "log_likelihood"
-#: Entries of a vector that are looked at.
+#: Number of entries of a vector that are ranked.
 NUM_ENTRIES = 5
 
 
 class RankedScalars(Scalars):
-    """A target that records what truths are ranked by.
+    """Target that records the quantities in which true values are ranked.
 
-    Of a vector some entries; and the log likelihood, which depends on the data as well: without
-    such a quantity draws of the prior would pass (Modrak et al. 2023, arXiv:2211.02383).
+    They include some entries of each vector, and the log likelihood, which also depends on the
+    data. Without such a quantity draws from the prior would pass the test (Modrak et al. 2023,
+    arXiv:2211.02383).
     """
 
     #: Entries, (k,) int, by vector.
@@ -77,9 +78,10 @@ class RankedScalars(Scalars):
 
 
 def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, int]]:
-    """Unknown entries, at most 5 of each vector that is drawn, chosen by a seed.
+    """Choose at most 5 unknown entries of each vector that is drawn, with a seed.
 
-    By name of the vector numbers of entries by their names: of a field by where they are.
+    Returns, by name of the vector, the indices of the entries by their names. Names of entries of a
+    field contain their coordinates.
     """
     fields = {each.name: each for each in quantities_of(problem) if each.place}
     mesh, entries = problem.mesh, {}

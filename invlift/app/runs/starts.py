@@ -1,4 +1,4 @@
-"""Where chains start."""
+"""Starting points of chains."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ from invlift.targets import ConstrainedTarget, Target
 logger = logging.getLogger(__name__)
 
 
-# Of all chains: ``starts[chain]`` is a position, which is found where the chain runs --------------
+# Starts of all chains: ``starts[chain]`` is a position, found in the process of the chain ---------
 
 
 class Starts(Module):
-    """Starts on the posterior of a problem, found by :func:`find_start`.
+    """Starts for the posterior of a problem, found by :func:`find_start`.
 
-    That of the first chain may be known, and by what choice the target was made: they were found
-    when the problem was looked over.
+    The start of the first chain and the choice of the target may be known already, from the check
+    of the problem.
     """
 
-    #: They are lifted, and so on the manifold.
+    #: The starts are lifted, and so exactly on the manifold.
     is_exact: ClassVar[bool] = True
 
     kernel: Kernel
@@ -70,10 +70,10 @@ class Starts(Module):
         return self.num_chains, self.target.dimension
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain; a warning is logged if it does not reproduce the readings."""
+        """Return the start of a chain; log a warning if it does not reproduce the readings."""
         is_known = chain == 0 and self.first is not None
         position, misfit, *_ = self.first if is_known else self.find(chain)
-        if (most := misfit.max(initial=0.0)) > MAX_MISFIT:  # said before hours are spent on it
+        if (most := misfit.max(initial=0.0)) > MAX_MISFIT:  # warn before a long run
             worst = name_of_reading(self.target.problem.searched, int(misfit.argmax()))
             logger.warning(
                 f"chain {chain} starts from values that miss the readings by up to {most:.3g} "
@@ -95,7 +95,7 @@ class Starts(Module):
 
 
 class GivenStarts(Module):
-    """Starts from given unknowns, with the noise parameters that are most probable there.
+    """Starts from given unknowns, with the most probable noise parameters for them.
 
     ``white``, (num_chains, m), are standard normal variables that the prior transforms into them.
     """
@@ -111,7 +111,7 @@ class GivenStarts(Module):
         return len(self.white), self.target.dimension
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain; an InputError if the model is not finite there."""
+        """Return the start of a chain; an InputError if the model is not finite there."""
         lifted = lifted_above(self.target.problem.searched, self.white[chain])
         if not np.all(np.isfinite(lifted)):
             where, expected = f"starts, row {chain}", "unknowns at which the forward map is finite"
@@ -120,7 +120,7 @@ class GivenStarts(Module):
 
 
 class RoughStarts(Module):
-    """Starts on a user's target: positions, (num_chains, Q), moved onto its manifold if any."""
+    """Starts for a target: positions, (num_chains, Q), projected onto its manifold if any."""
 
     kernel: Kernel
     target: ConstrainedTarget
@@ -132,15 +132,17 @@ class RoughStarts(Module):
         return self.positions.shape
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain; an InputError if constraints follow from others there, or no way onto
-        the manifold is found.
+        """Return the start of a chain.
+
+        Raises an InputError if the constraints are dependent there, or the projection onto the
+        manifold does not converge.
         """
         rough = np.asarray(self.positions[chain])
         if self.kernel.target_kind != "manifold":
             return rough
         position = onto_manifold(self.target, rough)
-        # Also if it is on the manifold: rounding may hide that constraints depend on each other,
-        # and then no step can return to the manifold.
+        # Check this also on the manifold: rounding may hide dependent constraints, and then no
+        # step can return to the manifold.
         check_independent(self.target, position, names_of_constraints(self.target))
         distance = distance_from_manifold(self.target, position)
         if not distance <= POSITION_TOLERANCE:
@@ -157,20 +159,20 @@ class RoughStarts(Module):
 
 
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
-    """Starts that are draws of the posterior's Laplace approximation."""
+    """Return starts that are draws from the Laplace approximation of the posterior."""
     problem = target.problem
-    is_known = kernel.target_kind == "laplace"  # it is what the target refers to
+    is_known = kernel.target_kind == "laplace"  # the target already uses it as its reference
     approximation = problem.reference if is_known else laplace_approximation(problem.searched)
     return Starts(kernel, target, seed, num_chains, approximation)
 
 
 def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:
-    """Starts on a target of a user's: its own random ones, or standard normal ones."""
+    """Return random starts for a target, from its `random_position` or standard normal."""
     positions = [_random_position(target, seed, chain) for chain in range(num_chains)]
     return RoughStarts(kernel, target, np.stack(positions))
 
 
-#: What chains on a problem can start from, by name.
+#: Kinds of starts for a problem, by name.
 STARTS = {"prior": Starts, "laplace": laplace_starts}
 
 
@@ -179,10 +181,10 @@ def chosen_starts(
     starts: str | np.ndarray | Mapping | Starts | RoughStarts,
     num_chains: int,
 ) -> Callable[[Kernel, Target, int], Starts | GivenStarts | RoughStarts]:
-    """What makes the starts of a kernel on a target with a seed, as :func:`sample` is told to.
+    """Return a function of kernel, target and seed that makes the starts for :func:`sample`.
 
-    Starts of which some have been found are taken as they are.  An InputError if there are none of
-    that name, or not one row for each chain.
+    Starts that were partly found before are used unchanged.  Raises an InputError if the name is
+    unknown, or there is not one row per chain.
     """
     if isinstance(starts, Starts | RoughStarts):
         return lambda kernel, target, seed: starts
@@ -203,14 +205,14 @@ def chosen_starts(
     given = as_numbers("starts", starts, expected)
     if given.ndim != 2 or len(given) != num_chains or size not in (None, given.shape[1]):
         raise InputError("starts", expected, f"shape {given.shape}", "give one for each chain")
-    # With exact readings unknowns are not lifted, but moved to where these are reproduced.
+    # With exact readings unknowns are not lifted, but moved until they reproduce the readings.
     if is_problem and not problem.noise.is_exact:
         return lambda kernel, target, seed: GivenStarts(target, given)
     return lambda kernel, target, seed: RoughStarts(kernel, target, given)
 
 
 def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
-    """Positions, (num_chains, Q), or standard normal variables, of arrays by name."""
+    """Return positions, (num_chains, Q), or standard normal variables, from arrays by name."""
     named = problem.prior if isinstance(problem, InverseProblem) else problem
     shapes = {name: (num_chains, *shape) for name, shape in getattr(named, "shapes", ())}
     found = {name: np.shape(value) for name, value in starts.items()}
@@ -229,7 +231,7 @@ def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
 
 @program
 def _random_position(target, seed, chain):
-    """The target's own random position, or a standard normal one."""
+    """Return a random position from the target if it provides one, or a standard normal one."""
     key = start_key(seed, chain, 0)
     if hasattr(target, "random_position"):
         return target.random_position(key)
