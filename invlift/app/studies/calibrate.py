@@ -1,7 +1,7 @@
-"""Simulation-based calibration of a problem: does the sampler find what the prior put in?
+"""Simulation-based calibration of a problem: ranks of true values among posterior draws.
 
-Talts, Betancourt, Simpson, Vehtari & Gelman (2018), arXiv:1804.06788.  Only the data differ between
-simulations, and they are arguments of compiled programs: all simulations share these.
+Talts, Betancourt, Simpson, Vehtari & Gelman (2018), arXiv:1804.06788.  Simulations differ only in
+the data, which are arguments of compiled programs, so that all simulations share these programs.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from invlift.samplers.kernels.base import Kernel
 logger = logging.getLogger(__name__)
 
 TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
-#: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
-#: depend on one another, which fewer draws than the third number do not show.
+#: Draws of a chain per stored draw: first value, doubled while stored draws would be dependent, and
+#: largest value. Third, the fewest draws of a chain, as fewer do not show such dependence.
 FIRST_DRAWS, MOST_DRAWS, FEWEST_DRAWS = 2, 32, 100
 #: Simulations in which a quantity must have different values.
 NUM_TRIED = 8
@@ -64,7 +64,7 @@ _NOT_FINITE = "draws that are not finite"
 
 
 class CalibrationTable(Table):
-    """What calibrations are asked for."""
+    """Sizes of a calibration."""
 
     simulations: integer(1, 10**6)
     """The number of simulations, 200 for example."""
@@ -93,46 +93,46 @@ def calibrate(
 ) -> Calibration:
     """Rank true values among posterior draws, in simulations from prior and noise.
 
-    For each simulation unknowns are drawn from the prior and readings are simulated from them; one
-    chain samples the posterior given these and is thinned to nearly independent draws.  If the
-    draws are those of the posterior, ranks of the true values among them are uniform
-    (Talts et al. 2018, arXiv:1804.06788, theorem 1 and section 5.1).  Simulations run side by side
-    on the machine's cores.
+    In each simulation, unknowns are drawn from the prior and readings are simulated from them. One
+    chain samples the posterior given these readings and is thinned to nearly independent draws.  If
+    the draws are from the posterior, the ranks of the true values among them are uniform (Talts et
+    al. 2018, arXiv:1804.06788, theorem 1 and section 5.1).  Simulations run in parallel on the
+    cores of the machine.
 
     Parameters
     ----------
     problem : InverseProblem
-        Its data are not looked at.
+        The problem; its data are not used.
     method, warmup, starts
         See :func:`~invlift.app.runs.sampling.sample`.
     simulations : int
-        Their number M.
+        Number of simulations, M.
     draws : int
-        L, the draws each truth is ranked among, 7 to 9,999.  Chains are as long as it takes to have
-        so many effective draws, of the quantity that has fewest, or 32 L.  Histograms need divisors
-        of L + 1: 64 and 100 have many.
+        Number of draws L among which each truth is ranked, 7 to 9,999.  Chains run until the
+        smallest effective sample size of all quantities is L, or to 32 L draws.  Histograms need
+        divisors of L + 1: 64 and 100 have many.
     seed : int
-        Simulation k depends on (seed, k) alone, whatever the number of cores and simulations.
+        Simulation k depends only on (seed, k), not on the number of cores and simulations.
     directory : path, optional
-        Where to write `calibration.csv`, anew after each simulation, and `calibration.json`.
+        Folder for `calibration.csv`, rewritten after each simulation, and `calibration.json`.
     resume : bool
-        Go on with the calibration in ``directory``, to as many simulations as asked for now, or
-        as are there.
+        Continue the calibration in ``directory`` up to the requested number of simulations, or to
+        the number there if it is larger.
     on_simulation : callable
-        Called with each simulation when it is done, and the number of those that are.  By default
-        there is a bar in notebooks and on terminals.
+        Called after each simulation, with the simulation and the number of finished ones.  By
+        default notebooks and terminals show a bar.
 
     Returns
     -------
     Calibration
-        After Ctrl-C, of the simulations done until then.  One whose chain fails is among them, with
-        the reason as its outcome.
+        After Ctrl-C it contains the simulations finished until then.  A simulation whose chain
+        fails is included, with the reason as its outcome.
 
     Raises
     ------
     InputError
-        If an argument is out of range, readings cannot be simulated, or the directory holds a
-        calibration that is not to be resumed or is another one.
+        If an argument is out of range, readings cannot be simulated, or the directory contains a
+        calibration that is not to be resumed or differs in its settings.
     """
     problem = with_readings(problem, "problem", "calibrate")
     require_float64(observed=problem.observed)
@@ -179,9 +179,9 @@ def _folder(directory: Path) -> OutputFolder:
 
 
 def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simulation]:
-    """The simulations in a directory, which is made this calibration's if it is nobody's.
+    """Return the simulations in a directory; an empty directory gets the identity of this one.
 
-    An InputError if the calibration in the directory is another one, or a file is damaged.
+    Raises an InputError if the directory has another calibration, or a file is damaged.
     """
     path, table = directory / RECORD, directory / TABLE
     if not path.exists():
@@ -198,7 +198,7 @@ def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simu
 
 
 def _whole_rows(table: Path, identity: Mapping[str, Any]) -> list[Simulation]:
-    """The simulations of a table whose rows are as they were written; a note counts the others."""
+    """Return the simulations with undamaged rows of a table; log the number of other rows."""
     simulations, num_damaged = read_simulations(table, identity)
     if num_damaged:
         them = "its simulation is" if num_damaged == 1 else "their simulations are"
@@ -212,7 +212,7 @@ def _whole_rows(table: Path, identity: Mapping[str, Any]) -> list[Simulation]:
 
 @dataclass(frozen=True)
 class _Task:
-    """What is done for each simulation."""
+    """Problem, kernel and settings of all simulations."""
 
     problem: InverseProblem
     kernel: Kernel
@@ -224,7 +224,10 @@ class _Task:
     turns: Turns = field(default_factory=Turns)
 
     def identity(self) -> dict[str, Any]:
-        """All that decides the ranks, but for the number of simulations, as JSON keeps it."""
+        """Return the settings that determine the ranks, for JSON.
+
+        The number of simulations is not among them.
+        """
         without_data = replace(self.problem, observed=np.zeros(self.problem.observed.shape))
         return {
             "method": type(self.kernel).__name__,
@@ -238,12 +241,12 @@ class _Task:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Quantities that differ between simulations: numbers first, entries of vectors last."""
+        """Names of quantities that differ between simulations: numbers first, entries last."""
         truths = []
         for simulation in range(NUM_TRIED):
             with suppress(InputError):
                 truths.append(self._simulated(simulation)[1])
-        truths = truths or [self._simulated(0)[1]]  # which says why
+        truths = truths or [self._simulated(0)[1]]  # raises the error of the first simulation
         columns = {name: [truth[name] for truth in truths] for name in truths[0]}
         entries = [name for names in self.entries.values() for name in names]
         varying = [
@@ -272,7 +275,7 @@ class _Task:
         return Simulation(simulation, outcome, ranks, result.num_draws, ess, *numbers)
 
     def _chain(self, problem: InverseProblem, seed: int) -> Chain:
-        """A chain that is long enough, or as long as one may be."""
+        """Run a chain until it is long enough, or to its largest length."""
         target = target_of(problem, self.kernel)
 
         def next_goal(results: Sequence[Chain]) -> int | None:
@@ -287,7 +290,7 @@ class _Task:
         return run.chains[0]
 
     def _judged(self, result: Chain) -> tuple[str, float, dict[str, np.ndarray]]:
-        """Whether ranks among the draws of a chain count, its effective draws, and all by name."""
+        """Return the outcome of a chain, its smallest effective sample size, and draws by name."""
         every = self._scalars(result.draws)
         draws = {name: every[name] for name in self.names}
         values = list(draws.values())
@@ -299,7 +302,7 @@ class _Task:
         return (FINE if ess >= self.num_kept else "too few effective draws"), ess, draws
 
     def _seeds(self, simulation: int) -> tuple[int, int]:
-        """Seeds of a simulation's data and its chain."""
+        """Return the seeds of data and chain of a simulation."""
         states = np.random.SeedSequence((self.seed, simulation)).generate_state(2, np.uint64)
         return tuple(int(state) >> 1 for state in states)
 
@@ -310,14 +313,14 @@ class _Task:
         return RankedScalars(target, names_of_fields(self.problem), jax.device_put(places))
 
     def _simulated(self, simulation: int) -> tuple[InverseProblem, dict[str, float]]:
-        """The problem with readings simulated for it, and the truth behind them."""
+        """Return the problem with simulated readings, and the true values by name."""
         problem, theta = simulate_problem(self.problem, self._seeds(simulation)[0])
         truth = _describe(self._recorder(OrdinaryPosterior(problem)), theta)
         each = self._scalars({name: np.asarray(value)[None] for name, value in truth.items()})
         return problem, {name: float(value[0]) for name, value in each.items()}
 
     def _scalars(self, recorded: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Scalars (num_draws,) by name of scalars and vectors (num_draws, k)."""
+        """Return scalars (num_draws,) by name, from scalars and vectors (num_draws, k)."""
         scalars = {}
         for name, values in recorded.items():
             names = self.entries.get(name, [name])
@@ -326,7 +329,7 @@ class _Task:
 
 
 def _run(numbers: Iterable[int], simulate: Callable, keep: Callable) -> None:
-    """Run simulations on all cores and keep each; after Ctrl-C those that are under way, too."""
+    """Run simulations on all cores and keep each; after Ctrl-C, also those already running."""
     executor = ThreadPoolExecutor(num_cores(), thread_name_prefix="simulation")
     waiting = [executor.submit(simulate, number) for number in numbers]
     try:

@@ -1,4 +1,4 @@
-"""The table of a calibration: a row for each simulation, each known by a checksum to be whole."""
+"""Table of a calibration: one row per simulation, each with a checksum."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NUM_DIGITS = 16
 def write_simulations(
     path: Path, simulations: Iterable[Simulation], identity: Mapping[str, Any]
 ) -> None:
-    """Write a row for each simulation, in order: what it found, the ranks, and a checksum.
+    """Write one row per simulation, in order: its numbers, the ranks, and a checksum.
 
-    The checksum is also of the identity of the calibration, whose ``names`` are the quantities that
-    are ranked.
+    The checksum includes the identity of the calibration, whose ``names`` are the ranked
+    quantities.
     """
     columns, names, settings = _own_columns(), identity["names"], json.dumps(identity)
     table = pd.DataFrame(
@@ -41,9 +41,9 @@ def write_simulations(
 
 
 def read_simulations(path: Path, identity: Mapping[str, Any]) -> tuple[list[Simulation], int]:
-    """Simulations of such a table, to the bit, and the number of rows that are not as written.
+    """Return the simulations of a table, bit for bit, and the number of damaged rows.
 
-    Of these nothing is taken: they are cut off, changed, or of another calibration.
+    Damaged rows are ignored: they are incomplete, changed, or belong to another calibration.
     """
     columns, names, settings = _own_columns(), identity["names"], json.dumps(identity)
     types = {"simulation": int, "outcome": str, "num_draws": int}

@@ -1,4 +1,4 @@
-"""Several samplers on one posterior, with the same chains and the same time for each."""
+"""Comparison of samplers on one posterior, with equal numbers of chains and equal times."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import Target
 
-#: NUTS in the coordinates of NumPyro's own samplers, for its models.
+#: NUTS in the coordinates of the samplers of NumPyro, for NumPyro models.
 NUMPYRO_NUTS = "numpyro-nuts"
-#: The note of a method that was stopped.
+#: Note for a method that was interrupted.
 INTERRUPTED = "stopped before its time was over"
-#: Draws a chain makes at most, whatever its time.
+#: Largest number of draws of a chain, even if time is left.
 MAX_DRAWS = 1_000_000
 
 
@@ -47,33 +47,34 @@ def compare(
 ) -> Iterator[Efficiency]:
     """Run samplers on one posterior, one after the other.
 
-    Each has the same problem and forward map, the same number of chains and the same time, in which
-    compilation and the search for starts do not count.  Warm-up ends after as many iterations as
-    asked for, or half of the time.
+    All have the same problem and forward map, the same number of chains and the same time, without
+    compilation and the search for starts.  Warm-up ends after the given number of iterations, or
+    after half of the time.
 
     Parameters
     ----------
     methods : names, or mapping of str to name or Kernel
-        A mapping says what each is called, ``{"hmc, dense": HMC(metric="dense")}`` for example.
-        For a NumPyro model also "numpyro-nuts": NUTS in the coordinates of NumPyro's samplers.
+        A mapping gives a name to each, for example ``{"hmc, dense": HMC(metric="dense")}``.  A
+        NumPyro model also has "numpyro-nuts": NUTS in the coordinates of the samplers of NumPyro.
     budget : float
         Time of each chain, s.
     chains, warmup, seed : int
         See :func:`~invlift.app.runs.sampling.sample`.
     on_progress : callable
-        Told of every block of iterations: the method's name and the news.  By default there is a
-        bar for each method in notebooks and on terminals.
+        Called after every block of iterations, with the name of the method and its progress.  By
+        default notebooks and terminals show a bar for each method.
 
     Yields
     ------
     Efficiency
-        As soon as a method is done.  After Ctrl-C the one that was under way is the last.
+        The result of each method, as soon as it is finished.  After Ctrl-C the method that was
+        running is the last.
 
     Raises
     ------
     InputError
-        If a method is unknown, or an argument out of range.  What keeps a single method from
-        sampling is the ``note`` of its row.
+        If a method is unknown, or an argument is out of range.  If a single method cannot sample,
+        the reason is the ``note`` of its row.
     """
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
     samplers = {name: _sampler(problem, method) for name, method in named.items()}
@@ -92,9 +93,9 @@ def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
 def _sampler(
     problem: InverseProblem | ManifoldProblem, method: str | Kernel
 ) -> tuple[Kernel, Callable[[], Target]]:
-    """The kernel of a method, and what makes its target."""
+    """Return the kernel of a method, and a function that makes its target."""
     if method == NUMPYRO_NUTS:
-        # What only this method needs takes a second to import.
+        # The imports for this method take a second.
         from invlift.problems.numpyro.numpyro_density import UnconstrainedDensity
         from invlift.problems.numpyro.numpyro_problem import NumPyroProblem
 
@@ -122,7 +123,7 @@ def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iter
             continue
         try:
             row, is_last = efficiency(name, run.chains, run.standards), run.is_interrupted
-        except KeyboardInterrupt:  # many draws take a while, and are not to be lost
+        except KeyboardInterrupt:  # statistics of many draws take time; do not lose the draws
             row, is_last = efficiency(name, run.chains, run.standards), True
         yield replace(row, note=INTERRUPTED) if run.is_interrupted else row
         if is_last:

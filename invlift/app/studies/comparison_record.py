@@ -1,4 +1,4 @@
-"""The record of a comparison: methods that are done, known by a checksum to be as written."""
+"""Record of a comparison: results of the finished methods, with a checksum."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ RECORD, TABLE, FIGURE = "comparison.json", "comparison.csv", "comparison.png"
 
 
 def of_comparison(folder: Path) -> OutputFolder:
-    """The folder of a comparison."""
+    """Return the folder of a comparison."""
     return OutputFolder(folder, "comparison", RECORD, (TABLE, FIGURE))
 
 
 def identity_of(problem: AnyProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the methods of one comparison have in common, as JSON keeps it."""
+    """Return the common settings and problem of all methods of a comparison, for JSON."""
     return {**settings, "problem": digest(problem)}
 
 
 def write_comparison(folder: Path, rows: Sequence[Efficiency], identity: Mapping[str, Any]) -> None:
-    """Write the rows of the methods that are done, for :func:`read_comparison`."""
+    """Write the rows of the finished methods, for :func:`read_comparison`."""
     record = json.loads(as_json({"identity": identity, "rows": [vars(row) for row in rows]}))
     write_json(folder / RECORD, record | {"checksum": _checksum(record)})
 
 
 def read_comparison(folder: Path, identity: Mapping[str, Any]) -> list[Efficiency]:
-    """The rows of a comparison that is to go on, of the same identity.
+    """Read the rows of a comparison to be continued, with the same identity.
 
     Raises
     ------
     InputError
-        If there is no record, it is not as it was written, or of another comparison.
+        If there is no record, or it is damaged or belongs to another comparison.
     """
     path = folder / RECORD
     of_comparison(folder).check(is_resuming=True)

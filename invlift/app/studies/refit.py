@@ -1,4 +1,4 @@
-"""Leave-one-out predictions by runs without each reading, where weights cannot replace it."""
+"""Leave-one-out predictions by runs without a reading, for readings with unreliable weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TABLE = "loo_refit.csv"
 
 @dataclass(frozen=True)
 class Refit:
-    """How a run without a reading predicts it.
+    """Prediction of a reading by a run without it.
 
     Attributes
     ----------
@@ -40,7 +40,8 @@ class Refit:
     elpd, elpd_error : float
         Log density of the reading, and its Monte Carlo standard error.
     weighted, pareto_k : float
-        The same by weights of the draws of the whole run, and the shape of their tail.
+        Log density from the weighted draws of the run with all readings, and the Pareto shape of
+        the tail of the weights.
     is_converged : bool
         The verdict on the run.
     """
@@ -59,35 +60,35 @@ class Refit:
 
 
 def least_reliable(loo: LeaveOneOut, num: int) -> list[int]:
-    """Numbers of the readings whose weights are the least reliable, that of the largest k first."""
+    """Return the numbers of the readings with the largest Pareto k, the largest first."""
     return np.argsort(-loo.pareto_k, kind="stable")[:num].tolist()
 
 
 def refit(
     problem: InverseProblem, loo: LeaveOneOut, rows: Sequence[int], **options
 ) -> Iterator[Refit]:
-    """Sample the posterior without each of these readings.
+    """Sample the posterior without each of the given readings in turn.
 
     Parameters
     ----------
     problem : InverseProblem
-        With d readings, each with a density of its own.
+        A problem with d readings, with a separate density each.
     loo : LeaveOneOut
-        Of a run of the problem.
+        Leave-one-out predictions of a run of the problem.
     rows : sequence of int
         Numbers of the readings, from 0.
     **options
-        Of :func:`~invlift.app.runs.sampling.sample`.
+        Options of :func:`~invlift.app.runs.sampling.sample`.
 
     Yields
     ------
     Refit
-        As soon as each run is done.
+        The result of each run, as soon as it is finished.
 
     Raises
     ------
     InputError
-        If readings do not have one density each, or no other reading has a value.
+        If the readings do not have separate densities, or no other reading has a value.
     """
     for row in rows:
         noise = problem.noise.without_reading(row, problem.num_observations)

@@ -1,4 +1,4 @@
-"""Readings of unknowns drawn from the prior: data of which the truth is known."""
+"""Simulated readings from unknowns drawn from the prior: data with a known truth."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from invlift.posterior.statistics.quantity import Quantity, described
 from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
 
-#: All that is kept of a draw, and the solutions of an equation, by name.
+#: Recorded quantities of a draw, and solutions of an equation, by name.
 Draw = dict[str, np.ndarray]
 
 
 def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem, np.ndarray]:
-    """A problem with readings simulated from it in place of its own, and the truth behind them.
+    """Return the problem with simulated readings, and the true unknowns.
 
-    That is theta, (h + m,), the unknowns (zeta, w) in the coordinates of the problem's noise, drawn
-    from the prior. An InputError if a reading is not finite, or one that the noise cannot have
-    made.
+    The truth is theta = (zeta, w), (h + m,), in the coordinates of the noise of the problem, drawn
+    from the prior. Raises an InputError if a reading is not finite, or impossible under the noise.
     """
     made, theta = problem.simulate(np.random.default_rng(seed))
     values = np.asarray(made.observed)
@@ -44,11 +43,11 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
 
 
 def simulate_readings(inverse: InverseProblem, noise: Noise, seed: int) -> tuple[Sensors, Draw]:
-    """Readings of a field drawn from the prior, with noise, and the truth behind them.
+    """Simulate readings, with noise, of a field drawn from the prior; return them and the truth.
 
-    The same sensors with new values; a column sigma, if there was one, holds the scale of the
-    noise, whose unknown parameters are drawn as well. An InputError as of
-    :func:`simulate_problem`.
+    The sensors are the same, with new values. A column sigma, if it exists, gets the scale of the
+    noise, whose unknown parameters are also drawn. Raises an InputError as :func:`simulate_problem`
+    does.
     """
     problem, theta = simulate_problem(replace(inverse, noise=noise), seed)
     zeta, _ = problem.split(theta)
@@ -63,11 +62,12 @@ def simulate_readings(inverse: InverseProblem, noise: Noise, seed: int) -> tuple
 def simulate_by_name(
     problem: InverseProblem, seed: int
 ) -> tuple[dict[str, list], dict[str, float]]:
-    """Readings of unknowns drawn from the prior, with noise, and the truth behind them.
+    """Simulate readings, with noise, of unknowns drawn from the prior; return them and the truth.
 
-    Columns of a table with a row for each reading, ``reading``, its name or number, its coordinates
-    if it has any, and ``value``; and by name, entry by entry, unknowns, parameters of noise and
-    prior, and what else is kept of a draw. An InputError as of :func:`simulate_problem`.
+    The readings are columns of a table with a row for each: ``reading``, its name or number, its
+    coordinates if it has any, and ``value``. The truth has the entries of unknowns, parameters of
+    noise and prior, and further recorded quantities, by name. Raises an InputError as
+    :func:`simulate_problem` does.
     """
     made, theta = simulate_problem(problem, seed)
     truth, numbers = _drawn(made, theta), {}
@@ -88,10 +88,10 @@ def simulate_by_name(
 
 
 def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
-    """Draw all that is unknown from the prior, so many times.
+    """Yield `num` draws of all unknowns from the prior.
 
-    The first draw is the truth behind what is simulated with the same seed. An InputError if
-    conductivity or solution of a draw are not finite.
+    The first draw is the truth of readings simulated with the same seed. Raises an InputError if
+    the conductivity or solution of a draw is not finite.
     """
     for index, draw in enumerate(_draws(problem, num, seed)):
         with np.errstate(over="ignore"):
@@ -107,7 +107,7 @@ def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
 
 
 def draw_predictions(problem: InverseProblem, num: int, seed: int) -> np.ndarray:
-    """Readings without noise of draws from the prior, (num, d), finite or not."""
+    """Return noise-free readings of draws from the prior, (num, d), finite or not."""
     return np.stack([draw[PREDICTED] for draw in _draws(problem, num, seed)])
 
 
