@@ -52,7 +52,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         plot_calibration(calibration, directory / FIGURE)
         written.insert(1, FIGURE)
         shapes = pd.DataFrame.from_dict(calibration.shapes(), orient="index")
-        shapes.columns = ["mean rank, in se", "spread, in se"]  # off uniform by so much
+        shapes.columns = ["mean rank, in se", "spread, in se"]  # deviations from uniform
         shapes.insert(0, "p", pd.Series(calibration.p_values()))
         say_table(console, shapes)
     verdict = calibration.verdict()

@@ -1,4 +1,4 @@
-"""``invlift check``: look a problem over before running it."""
+"""``invlift check``: check a problem before a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from invlift.posterior.names import FIELD, PREDICTED
 from invlift.problems.problem import InverseProblem
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
-#: Draws from the prior of which the readings are drawn, and the fields among them.
+#: Number of draws from the prior whose readings are plotted, and whose fields are plotted.
 NUM_DRAWS, NUM_FIELDS = 50, 4
 
 
@@ -54,10 +54,10 @@ def execute(parsed, console: Console, errors: Console) -> int:
 
 
 def _draw_prior(problem: InverseProblem, seed: int, picture: Path) -> None:
-    """Draw fields of the prior, their standard deviation, and the readings that they give.
+    """Plot fields drawn from the prior, their standard deviation, and their readings.
 
-    Without a mesh the readings alone. The draws are those of ``invlift simulate --draws`` with the
-    seed of the problem file.
+    Without a mesh only the readings are plotted. The draws are those of ``invlift simulate
+    --draws`` with the seed of the problem file.
     """
     from invlift.posterior.figures.field_plots import Panel, plot_predictions, plot_prior
     from invlift.posterior.figures.style import saved, with_unit

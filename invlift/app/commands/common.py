@@ -1,4 +1,4 @@
-"""What several commands use: exit status, printed lines and tables, options, signals."""
+"""Parts shared by several commands: exit status, printed lines and tables, options, signals."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from invlift.app.problem.table_errors import expected
 from invlift.app.problems import AnyProblem
 from invlift.errors import InputError
 
-if TYPE_CHECKING:  # which takes longer to import than a command that has no table needs
+if TYPE_CHECKING:  # slow to import, and commands without a table do not need it
     import pandas as pd
 
-#: Longest time that the thread which receives Ctrl-C sleeps, s.
+#: Longest sleep of the thread that receives Ctrl-C, s.
 MAX_SLEEP = 0.5
-#: Exit status where the work was done but the verdict on it is bad, or it was stopped before.
+#: Exit status if the work is finished but the verdict is bad, or if it was stopped.
 BAD_VERDICT = 3
 
 
 def say(console: Console, text: str) -> None:
-    """Print a line as it is: it may hold the names of files."""
+    """Print a line without markup, as it may contain names of files."""
     console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def say_table(console: Console, table: pd.DataFrame) -> None:
-    """Print a table, its index in the first column; lines may run over."""
+    """Print a table with its index in the first column; long lines may wrap."""
     from invlift.posterior.output.files import number_style
 
     shown = table.rename_axis(index=None, columns=table.index.name)
@@ -43,7 +43,7 @@ def say_table(console: Console, table: pd.DataFrame) -> None:
 
 
 def typed(option: str, text: str, kind: Any) -> Any:
-    """What an option's text holds of a type, ``integer(1)`` say; an InputError if it holds none."""
+    """Convert the text of an option to a type such as ``integer(1)``; an InputError if invalid."""
     adapter = TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False))
     try:
         return adapter.validate_python(as_typed(text))
@@ -53,7 +53,7 @@ def typed(option: str, text: str, kind: Any) -> Any:
 
 
 def method_options(texts: Sequence[str]) -> dict[str, Any]:
-    """Options of a method from texts KEY=VALUE; what is no value of TOML is text as it stands."""
+    """Return options of a method from texts KEY=VALUE; a value that is not TOML is a string."""
     options = {}
     for text in texts:
         key, sign, value = text.partition("=")
@@ -66,7 +66,7 @@ def method_options(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def headline(problem: AnyProblem) -> str:
-    """The sizes of a problem, in a line."""
+    """Return the sizes of a problem in one line."""
     unknowns, sensors = f"{problem.num_unknowns} unknowns", problem.sensors
     if not problem.has_readings:
         return f"{problem.num_constraints} constraints; {unknowns}"
@@ -79,11 +79,10 @@ def headline(problem: AnyProblem) -> str:
 
 
 def interruptible(fn: Callable, *arguments: Any, max_seconds: float | None = None) -> Any:
-    """What a function returns; Ctrl-C ends the wait for it within half a second.
+    """Call a function in a thread and return its result; Ctrl-C ends the wait within half a second.
 
-    It runs in a thread, as this one would not be told before the compiler is done.  An interruption
-    leaves the thread behind, and so does the end of its time, a TimeoutError: the command is to
-    end.
+    In the main thread Ctrl-C would have no effect until the compiler is finished.  An interruption,
+    or a TimeoutError after ``max_seconds``, leaves the thread running: the command must then end.
     """
     end = math.inf if max_seconds is None else time.monotonic() + max_seconds
     pool = ThreadPoolExecutor(1, thread_name_prefix="command")
@@ -100,7 +99,7 @@ def interruptible(fn: Callable, *arguments: Any, max_seconds: float | None = Non
 
 @contextmanager
 def interrupts_raise() -> Iterator[None]:
-    """Ctrl-C, and the signal with which batch systems end a job, raise KeyboardInterrupt here."""
+    """Raise KeyboardInterrupt on Ctrl-C and on the signal by which batch systems end a job."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

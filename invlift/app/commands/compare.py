@@ -1,4 +1,4 @@
-"""``invlift compare``: several methods for the same time."""
+"""``invlift compare``: compare several methods with the same time each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from invlift.posterior.output.files import write_table
 from invlift.posterior.statistics.comparison import plot_comparison, table_of
 from invlift.samplers.kernels import KERNELS
 
-#: What is printed of the table, and how it is called.
+#: Printed columns of the table, and their headings.
 HEADINGS = {
     "num_draws": "draws", "ess_bulk": "ESS bulk", "ess_tail": "tail", "r_hat": "R-hat",
     "doubt": "", "acceptance_rate": "accepted", "failure_share": "failed", "step_size": "step",
@@ -66,7 +66,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     with interrupts_raise(), comparison_display(errors, left) as on_progress:
         for row in compare(problem, left, budget=seconds, **settings, on_progress=on_progress):
             rows.append(row)
-            # After each, so that a comparison cut short has what was done until then.
+            # Write after each method, so that an interrupted comparison keeps its results.
             write_comparison(directory, rows, identity)
             write_table(files[0], table_of(rows))
             plot_comparison(rows, files[1])

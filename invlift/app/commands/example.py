@@ -1,4 +1,4 @@
-"""``invlift example``: write the files of a small example, to run and to change."""
+"""``invlift example``: write the files of a small example."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from invlift.errors import InputError, closest
 
 
 class Example(NamedTuple):
-    """Files by their paths in the repository, the one to run first, and a line about it."""
+    """Paths of the files in the repository, the one to run first, and a line of description."""
 
     files: tuple[str, ...]
     shows: str
 
 
-#: The wheel holds these files at the same paths in the package (``pyproject.toml``).
+#: The wheel contains these files at the same paths in the package (``pyproject.toml``).
 EXAMPLES = {
     "disc": Example(
         ("examples/disc/problem.toml", "examples/disc/sensors.csv", "meshes/disc.msh"),
@@ -30,7 +30,7 @@ EXAMPLES = {
         "a model in time in Python: predator and prey",
     ),
 }
-#: Where a problem file of the repository has its mesh: beside it after it has been written.
+#: Path to the meshes in a problem file of the repository; a written example has them beside it.
 MESHES = "../../meshes/"
 
 
@@ -61,6 +61,6 @@ def execute(parsed, console: Console, errors: Console) -> int:
 
 
 def _root() -> Path:
-    """The package where it holds the examples, as an installed wheel does, else the repository."""
+    """Return the folder of the examples: the package of an installed wheel, or the repository."""
     package = Path(invlift.__file__).parent
     return package if (package / "examples").is_dir() else package.parent

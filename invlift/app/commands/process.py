@@ -1,4 +1,4 @@
-"""A command in its process: precision, compiled programs, interruptions, errors, exit status."""
+"""Run a command in its process: precision, compiled programs, interruptions, errors, status."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ BAD_INPUT = 2
 
 
 class _Console(Console):
-    """Prints no more where nobody reads on, as with ``| head -1``, and the command goes on."""
+    """Console that stops printing if its pipe is closed, as by ``| head -1``."""
 
     def on_broken_pipe(self) -> None:
-        """Let what is printed from now on go nowhere."""
+        """Discard all further output, and let the command continue."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
     def print(self, *things, **style) -> None:
-        """As usual; an error of the system names what could not be printed to."""
+        """Print as usual; a system error names the stream."""
         with _named(self.file):
             super().print(*things, **style)
 
 
 @contextmanager
 def _named(stream: TextIO) -> Iterator[None]:
-    """Let an error of the system that names no file name a stream."""
+    """Add the name of a stream to a system error without a file name."""
     try:
         yield
     except OSError as error:
@@ -47,13 +47,13 @@ def _named(stream: TextIO) -> Iterator[None]:
 
 
 def run_command(parsed: Namespace) -> int:
-    """Run a command with the arguments that it was given, and return the exit status."""
+    """Run a command with its parsed arguments, and return the exit status."""
     enable_x64()
-    # Of what cannot be helped: a folder for matplotlib's fonts that cannot be written to.
+    # Suppress warnings that the user cannot act on, such as a read-only folder for fonts.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     logging.basicConfig(format="invlift: note: %(message)s", stream=sys.stderr, force=True)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # names of files may hold what the terminal cannot show
+        if hasattr(stream, "reconfigure"):  # the terminal may lack characters of names of files
             stream.reconfigure(errors="backslashreplace")
     keep_compiled_programs()
     try:
@@ -77,7 +77,7 @@ def run_command(parsed: Namespace) -> int:
 
 
 def _command(name: str) -> Callable[..., int]:
-    """The function of a command; each imports only what it needs itself."""
+    """Import and return the function of a command."""
     match name:
         case "run":
             from invlift.app.commands.run import execute
@@ -113,7 +113,7 @@ _OUT_OF_MEMORY = InputError(
     "problem", "one that fits into memory", "more nodes or sensors than do",
     "use a coarser mesh, fewer sensors or a machine with more memory",
 )  # fmt: skip
-#: What a command has saved of its work when the system refuses it something.
+#: Text on the saved results of a command that ended by an error of the system.
 _SAVED = {
     "run": "; what chains have saved is kept, --resume goes on from there",
     "calibrate": "; what simulations have saved is kept, --resume goes on from there",
@@ -122,7 +122,7 @@ _SAVED = {
 
 
 def _from_system(error: OSError, command: str) -> InputError:
-    """What the operating system refused, in the form of every other message."""
+    """Convert an error of the operating system to an InputError."""
     reason = (error.strerror or str(error)).splitlines()[0]
     expected = "a file or directory that can be read and written"
     remedy = f"mend that and try again{_SAVED.get(command, '')}"

@@ -1,4 +1,4 @@
-"""``invlift report``, ``loo`` and ``next-sensor``: what the folders of runs tell."""
+"""``invlift report``, ``loo`` and ``next-sensor``: results from the folders of runs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from invlift.posterior.posterior import Posterior
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K
 from invlift.posterior.statistics.model_comparison import compare_runs
 
-#: Most places for sensors: the linear estimate is one of a few readings.
+#: Largest number of places for sensors: the linear estimate is accurate only for a few readings.
 MAX_NUM = 100
-#: What columns of a comparison are called.
+#: Headings of the columns of a comparison.
 HEADINGS = {
     "elpd": "elpd", "se": "se", "below": "below best", "below_se": "its se", "p_loo": "p_loo",
     "num_unreliable": f"k > {MAX_PARETO_K:g}", "weight": "weight",
 }  # fmt: skip
-#: What columns of runs without one reading are called.
+#: Headings of the columns of runs without a reading.
 REFIT_HEADINGS = {
     "observed": "reading", "mean": "predicted", "sd": "sd", "pit": "loo_pit",
     "elpd": "loo_elpd by refit", "elpd_error": "its error", "weighted": "by weights",
@@ -39,7 +39,7 @@ REFIT_HEADINGS = {
 
 
 def report(parsed, console: Console, errors: Console) -> int:
-    """Write a page that shows a run; return the exit status."""
+    """Write the report of a run; return the exit status."""
     directory = Path(parsed.directory)
     page = directory / "report.html" if parsed.out is None else Path(parsed.out)
     if parsed.out is not None:
@@ -89,7 +89,7 @@ def loo(parsed, console: Console, errors: Console) -> int:
 
 
 def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) -> list[Refit]:
-    """Runs without each of the readings whose weights are the least reliable, shown as a table."""
+    """Run without each of the readings with the least reliable weights; print a table."""
     loo, spec = posterior.fit.leave_one_out(), open_saved(folder)
     problem = with_readings(build(spec), f"{folder}", "loo --refit")
     settings, refits = spec.sampler, []
@@ -98,7 +98,7 @@ def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) ->
     rows = least_reliable(loo, num)
     for each in refit(problem, loo, rows, method=settings.kernel(), **options):
         refits.append(each)
-        write_refits(folder, refits)  # after each, as a run may take long
+        write_refits(folder, refits)  # after each run, as a run may take long
     table = pd.DataFrame([asdict(each) for each in refits]).set_index("sensor")
     say_table(console, table[list(REFIT_HEADINGS)].rename(columns=REFIT_HEADINGS).round(3))
     say(console, f"Written: {folder / TABLE}\n")
@@ -106,7 +106,7 @@ def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) ->
 
 
 def next_sensor(parsed, console: Console, errors: Console) -> int:
-    """Say where one more reading reduces the variance most; return the exit status."""
+    """Print the places where one more reading reduces the variance most; return the exit status."""
     posterior = load(parsed.directory)
     proposals = posterior.next_sensors(typed("--num", parsed.num, integer(1, MAX_NUM)), parsed.of)
     shown = proposals.best.drop(columns="node").rename(
@@ -127,6 +127,6 @@ def next_sensor(parsed, console: Console, errors: Console) -> int:
 
 
 def _has_converged(directory: Path, posterior: Posterior) -> bool:
-    """The verdict of a finished run, or on the draws that there are so far."""
+    """Return whether a finished run, or the draws made so far, have converged."""
     is_done = is_finished(directory)
     return (read_record(directory).verdict if is_done else posterior.verdict()).is_converged

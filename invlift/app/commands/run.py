@@ -40,11 +40,11 @@ from invlift.files.tables import integer
 from invlift.posterior.output.run_folder import PROBLEM_FILES, problem_sha256
 from invlift.samplers.chains.results import Run
 
-#: Time that chains have at least, whatever was spent before they begin, s.
+#: Shortest time of chains, even if the budget was used before they start, s.
 SHORTEST = 1.0
-#: What results need: seconds of imports, which a thread does while the chains run.
+#: Modules for the results. A thread imports them while the chains run, as this takes seconds.
 RESULTS = "invlift.app.runs.results", "invlift.posterior.output.report"
-#: The file that says which run the saved chains belong to.
+#: File that identifies the run of the saved chains.
 RECORD = "run.json"
 
 
@@ -65,7 +65,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     is_new = not directory.exists()
     with _folder(directory).lock():
         _folder(directory).check(is_resuming=parsed.resume)
-        if not parsed.resume:  # else the chains there may be another problem's
+        if not parsed.resume:  # with --resume the chains there may belong to another problem
             save_problem(spec)
         objections, starts = kept_objections(directory), settings.starts
         if objections is None or not parsed.resume:
@@ -82,7 +82,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         if not objections or parsed.anyway or parsed.resume:
             spent = time.monotonic() - began
             run = _sampled(spec, problem, starts, executor, spent, parsed.resume, errors)
-            save_problem(spec)  # which may have been made longer, or removed
+            save_problem(spec)  # the run may have been made longer, or the file removed
             return _write_results(spec, problem, run, objections, info, console, errors)
     if is_new:
         shutil.rmtree(directory)
@@ -93,7 +93,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
 def _sampled(
     spec, problem, starts, executor, spent: float, is_resuming: bool, errors: Console
 ) -> Run:
-    """Draw from the posterior; ``spent`` is how much of the budget is gone, s."""
+    """Draw from the posterior; ``spent`` is the used part of the budget, s."""
     settings, kernel = spec.sampler, spec.sampler.kernel()
     sizes = settings.chains, settings.warmup, settings.num_draws
     threading.Thread(target=lambda: [*map(import_module, RESULTS)], daemon=True).start()
@@ -117,7 +117,7 @@ def _sampled(
 
 
 def _executor(parsed):
-    """Context of what runs the chains; that of None stands for threads."""
+    """Return the context of the executor of the chains; its value None means threads."""
     workers = None
     if parsed.workers is not None:
         workers = typed("--workers", parsed.workers, integer(1))
@@ -129,7 +129,7 @@ def _executor(parsed):
 
 
 def _write_results(spec, problem, run, objections, info, console: Console, errors: Console) -> int:
-    """Write what a run has found, print it, and return the exit status."""
+    """Write and print the results of a run, and return the exit status."""
     from invlift.app.runs.results import posterior_of
 
     directory = spec.output.dir
@@ -138,7 +138,7 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
         say(errors, f"invlift: stopped during warm-up: {kept}")
         return BAD_VERDICT
     posterior = posterior_of(problem, run, exceedance=spec.output.exceedance, objections=objections)
-    # The answer comes first: files and pictures take longer than a short run.
+    # Print the results first: files and figures take longer than a short run.
     verdict = posterior.verdict()
     table = posterior.summary()[["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]]
     if len(table):
@@ -157,7 +157,7 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
 
 
 def _pictures(posterior, record: dict, directory: Path, text: str) -> list[Path]:
-    """Draw the figures of a run, and its report."""
+    """Write the figures of a run, and its report."""
     from invlift.posterior.output.report import write_report
 
     paths, drawn = [], {}
@@ -173,9 +173,9 @@ def _pictures(posterior, record: dict, directory: Path, text: str) -> list[Path]
 
 
 def _folder(directory: Path) -> OutputFolder:
-    """The folder of a run; one that was stopped before its chains had a record has not begun.
+    """Return the folder of a run.
 
-    Another one then begins in its place.
+    A run that was stopped before its chains had a record may be replaced by another one.
     """
     has_chains = (directory / "chains").is_dir()
     leftovers = ("chains", *PROBLEM_FILES) if has_chains else ()
@@ -183,7 +183,7 @@ def _folder(directory: Path) -> OutputFolder:
 
 
 def _run_info(spec) -> dict:
-    """Versions and settings, and of what file on this machine the problem was made."""
+    """Return versions and settings, and digest or path of the files of the problem."""
     settings = spec.sampler
     info = {"versions": versions(), "seed": settings.seed, "method": settings.method}
     info |= {"options": dict(settings.options), "num_warmup": settings.warmup}

@@ -1,4 +1,4 @@
-"""``invlift schema``: what a problem file may hold, for editors and for people."""
+"""``invlift schema``: the keys of a problem file, as JSON schema or as a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``invlift serve``: forward map and log posterior for other programs."""
+"""``invlift serve``: serve forward map and log posterior to other programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         host, port = listener.getsockname()
         say(console, f"Serving at http://{host}:{port} by UM-Bridge; Ctrl-C ends it.")
 
-    # Ctrl-C and the signal of batch systems end it; what is being computed has a second to finish.
+    # Ctrl-C and the signal of batch systems end the server; running requests get one second.
     quiet = {"print": announce, "access_log": None}
     web.run_app(build_application(models), sock=listener, shutdown_timeout=1, **quiet)
     return 0

@@ -1,4 +1,4 @@
-"""``invlift simulate``: readings of unknowns drawn from the prior, or a series of such fields."""
+"""``invlift simulate``: simulate readings of unknowns from the prior, or a series of draws."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from invlift.problems.problem import InverseProblem
 from invlift.tables.sensors import write_sensors
 from invlift.tables.voltages import write_voltages
 
-#: Most draws of a series: their files are numbered with four digits.
+#: Largest number of draws of a series, as their files are numbered with four digits.
 MAX_DRAWS = 10_000
 
 
@@ -58,7 +58,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
 
 
 def _write_by_name(problem: InverseProblem, seed: int, out: Path, console: Console) -> int:
-    """Write readings and the truth behind them as tables and return the exit status."""
+    """Write simulated readings and their truth as tables, and return the exit status."""
     truth_file = out.with_name(f"{out.stem}_truth.csv")
     check_is_new("--out", truth_file)
     readings, numbers = simulate_by_name(problem, seed)
@@ -70,7 +70,7 @@ def _write_by_name(problem: InverseProblem, seed: int, out: Path, console: Conso
 
 
 def _write_sensors(problem: InverseProblem, noise, sigma, seed: int, out: Path, console) -> int:
-    """Write a sensor table and the field behind its readings and return the exit status."""
+    """Write a sensor table and the true field of its readings, and return the exit status."""
     truth_file = out.with_name(f"{out.stem}_truth.vtu")
     check_is_new("--out", truth_file)
     sensors, truth = simulate_readings(problem, noise, seed)
@@ -93,7 +93,7 @@ def _check_series(out: Path) -> None:
 
 
 def _write_draws(problem: InverseProblem, noise, num: int, seed: int, out: Path, console) -> int:
-    """Write a series of draws from the prior and return the exit status."""
+    """Write a series of draws from the prior, and return the exit status."""
     draws = prior_draws(replace(problem, noise=noise), num, seed)
     steps = [_step(problem, draw, with_conductivity=True) for draw in draws]
     write_series(out, problem.mesh.points, problem.mesh.cells, steps)
@@ -107,7 +107,7 @@ def _write_draws(problem: InverseProblem, noise, num: int, seed: int, out: Path,
 def _step(
     problem: InverseProblem, draw: dict[str, np.ndarray], with_conductivity: bool = False
 ) -> Step:
-    """What a file shows of a draw: fields at the nodes and in the cells, and numbers."""
+    """Return the content of a file for a draw: fields at nodes and in cells, and numbers."""
     step = Step({}, {}, {})
     on = {"node": step.on_nodes, "cell": step.on_cells, None: step.numbers}
     kinds = {each.name: each for each in quantities_of(problem)}
@@ -121,7 +121,7 @@ def _step(
 
 
 def _say_drawn(console: Console, step: Step) -> None:
-    """Print what was drawn of unknown parameters, if anything."""
+    """Print the drawn values of unknown parameters, if any."""
     with np.printoptions(precision=6, threshold=4, edgeitems=2):
         texts = {n: x if x.ndim else format(x.item(), ".6g") for n, x in step.numbers.items()}
         drawn = ", ".join(f"{name} {text}" for name, text in texts.items())
