@@ -1,8 +1,9 @@
-"""Readings of which only a limit is known: in the density, while all others are lifted.
+"""Problems with censored readings: these stay in the density, all other readings are lifted.
 
-A censored reading, "below 0.05", tells P(y <= limit | F) (Tobin 1958, "Estimation of relationships
-for limited dependent variables", Econometrica 26(1), eq. 4), of normal noise Phi((limit - F) /
-sigma): no noise variable reproduces it, so that it is not lifted.
+A censored reading, "below 0.05" say, contributes P(y <= limit | F) to the density (Tobin 1958,
+"Estimation of relationships for limited dependent variables", Econometrica 26(1), eq. 4).  For
+normal noise this is Phi((limit - F) / sigma).  No noise variable reproduces such a reading, so it
+is not lifted.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from invlift.programs.pytrees import static
 
 
 class UncensoredProblem(InverseProblem):
-    """A problem without its censored readings, with which modes and starts are looked for.
+    """A problem without its censored readings, used to search for modes and starts.
 
     Attributes
     ----------
     asked : InverseProblem
-        With d readings.
+        The problem with all d readings.
     rows : tuple of k int
-        Those that are not censored.
+        Indices of the readings that are not censored.
     """
 
     asked: InverseProblem = field(kw_only=True)
@@ -36,7 +37,7 @@ class UncensoredProblem(InverseProblem):
 
     @property
     def sensors(self):
-        """Those of the readings, k of them."""
+        """Sensors of the k readings that are not censored; None without sensors."""
         sensors = self.asked.sensors
         return None if sensors is None else sensors.take(np.asarray(self.rows))
 
@@ -46,7 +47,7 @@ class UncensoredProblem(InverseProblem):
 
 
 class LiftedUncensored(UncensoredProblem):
-    """The whole posterior, where the readings that are not censored are lifted."""
+    """The problem of the whole posterior, in which only uncensored readings are lifted."""
 
     has_factor: ClassVar[bool] = True
 
@@ -73,12 +74,12 @@ class LiftedUncensored(UncensoredProblem):
 
 
 class CensoredProblem(InverseProblem):
-    """A problem some of whose readings are censored.  Build it with :func:`with_censored`.
+    """A problem with some censored readings.  Build it with :func:`with_censored`.
 
     Attributes
     ----------
     rows : tuple of k int
-        Readings that are not censored.
+        Indices of the readings that are not censored.
     """
 
     rows: tuple[int, ...] = static(kw_only=True)
@@ -89,7 +90,7 @@ class CensoredProblem(InverseProblem):
         return self._of_rows(UncensoredProblem)
 
     def lifted(self) -> Lifted:
-        """The target of constrained samplers."""
+        """Return the target of constrained samplers."""
         return LiftedPosterior(self._of_rows(LiftedUncensored))
 
     def of_all_readings(self, matrix: jax.Array) -> jax.Array:
@@ -98,13 +99,13 @@ class CensoredProblem(InverseProblem):
         return whole.at[:, np.asarray(self.rows)].set(matrix)
 
     def of_searched(self, values: np.ndarray) -> np.ndarray:
-        """As :meth:`InverseProblem.of_searched`: of those that are not censored."""
+        """As :meth:`InverseProblem.of_searched`: values of the readings that are not censored."""
         return values[..., list(self.rows)]
 
     def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
-        """As :meth:`InverseProblem.simulate`: a reading beyond its limit is the limit.
+        """As :meth:`InverseProblem.simulate`: a reading beyond its limit is replaced by the limit.
 
-        One that is not beyond is a reading like others.
+        A reading that is not beyond its limit is no longer censored.
         """
         made, theta = super().simulate(rng)
         signs, limits = np.asarray(self.noise.censored), np.asarray(self.observed)
@@ -123,7 +124,7 @@ class CensoredProblem(InverseProblem):
 
 
 def with_censored(problem: InverseProblem) -> InverseProblem:
-    """The problem itself, or the one whose censored readings, by its noise, are not lifted."""
+    """Return the problem, as a :class:`CensoredProblem` if its noise marks censored readings."""
     if problem.noise.censored is None:
         return problem
     rows = tuple(np.flatnonzero(np.asarray(problem.noise.censored) == 0.0).tolist())

@@ -1,4 +1,4 @@
-"""What an inverse problem is made of, in a few lines for people."""
+"""Description of an inverse problem in a few lines of text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from invlift.unknowns.priors.named import NamedPrior
 def lines_of(
     model: ForwardModel, prior: Prior, noise: Noise, observed: np.ndarray
 ) -> list[tuple[str, str]]:
-    """What each part is called and what it is, in the order of reading.
+    """Return name and description of each part, in the order in which they are shown.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def lines_of(
 
 
 def _scale(scale: Scale) -> str:
-    """A scale of noise, known or not."""
+    """Describe a scale of the noise, known or unknown."""
     if isinstance(scale, KnownScale):
         return _range(scale.known)
     if isinstance(scale, UnknownScale):
@@ -67,7 +67,7 @@ def _scale(scale: Scale) -> str:
 
 
 def _brief(part: Distribution | Prior) -> str:
-    """A distribution with its parameters, or a prior with its size."""
+    """Describe a distribution by its parameters, or a prior by its size."""
     if isinstance(part, Coordinate | Exact):
         return type(part.given).__name__
     if isinstance(part, Prior):
@@ -78,6 +78,6 @@ def _brief(part: Distribution | Prior) -> str:
 
 
 def _range(values: Any) -> str:
-    """One number, or the least and the largest of several."""
+    """Format one number, or the smallest and the largest of several."""
     low, high = np.min(values), np.max(values)
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"

@@ -1,4 +1,4 @@
-"""Putting an inverse problem together of what a person gives, and the check that its parts fit."""
+"""Construction of an inverse problem from the user's parts, with checks that they fit."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from invlift.unknowns.priors.named import NamedPrior
 from invlift.unknowns.priors.partly_known import partly_known
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
-#: What an error names if the model gives no finite readings where it is looked at first.
+#: Place in the error if readings are finite neither at the prior mean nor at a draw.
 NOT_FINITE = "forward map at the prior mean"
-#: Draws of the prior that are looked at where the mean has none.
+#: Prior draws that are tried if the readings at the prior mean are not finite.
 NUM_DRAWS = 20
 #: Difference of two slopes, relative to slopes larger than 1, that is rounding.
 CLOSE = 1e-8
@@ -54,31 +54,32 @@ def inverse_problem(
     Parameters
     ----------
     model : ForwardModel or callable
-        Coefficients (N,), those of all unknowns one after the other, to observations (d,).  Or a
-        function of unknowns by name, in their own units: ``model(rate=..., start=...)``, made of
-        JAX operations, gives the observations, (d,) or a dict of arrays, or these and a dict of
-        further quantities to keep with the draws.
+        Map from coefficients (N,), those of all unknowns one after the other, to observations (d,).
+        Or a function of named unknowns in their own units, ``model(rate=..., start=...)``, made of
+        JAX operations.  It returns the observations, (d,) or a dict of arrays, or these and a dict
+        of further quantities to store with the draws.
     prior : Prior or mapping of str to Unknown, Distribution or Prior
-        Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
-        factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and
-        axes as ``Unknown(normal(80, 10), "degree C")``.
+        Prior of the N coefficients.  Or distributions of invlift or NumPyro by the names of the
+        unknowns: ``{"rate": lognormal(median=1e-3, factor=2), "start": normal(80, 10)}``.  An
+        unknown with unit and axes is ``Unknown(normal(80, 10), "degree C")``.
     noise : Noise, Distribution, float, (d,) array, mapping of str to these, or None
-        See :mod:`invlift.noise`; or the standard deviation of a normal one, a number or
-        (d,), or its distribution, one scale for each name of the readings, or these by name.  None
-        for exact readings, the output of a generator, say: only constrained samplers draw from
-        these (Graham & Storkey 2017).
+        A noise of :mod:`invlift.noise`.  Or the standard deviation of normal noise: a number, (d,),
+        or a distribution, which gives each name of the readings an unknown scale.  Or any of these
+        by name.  None for exact readings, such as the output of a generator: only constrained
+        samplers draw from these (Graham & Storkey 2017).
     observed : (d,) array, or mapping of str to array
         Measured values, real numbers. By name for a function that gives observations by name:
         arrays, or xarray's, whose coordinates name each observation, or the columns of a data
-        frame. One follows the other in what is of all d, such as a scale of the noise for each.
+        frame. Arrays over all d observations, such as noise scales, have them in this order.
     axes : mapping of str to mapping of str to sequence, optional
-        Of a function of unknowns: for each axis of a quantity that it gives, its name and the
-        coordinates along it, ``{"path": {"year": range(1900, 1921)}}``.
+        For a function of named unknowns: name and coordinates of each axis of a quantity that it
+        returns, ``{"path": {"year": range(1900, 1921)}}``.
     structure : JacobianStructure, optional
-        Of exact readings: which of the last inputs enter which reading, in the order of the
-        unknowns; those before may enter all.  ``Diagonal()`` where each reading has an input of its
-        own, ``Triangular()`` where it also depends on those of the readings before (the same,
-        appendix C), or another of :mod:`invlift.lift.jacobians`.  Without one all is dense.
+        For exact readings: which of the last inputs enter which reading, in the order of the
+        unknowns.  Earlier inputs may enter all readings.  ``Diagonal()`` if each reading has an
+        input that enters no other reading; ``Triangular()`` if the inputs of earlier readings also
+        enter (the same, appendix C); or another class of :mod:`invlift.lift.jacobians`.  Dense if
+        left out.
 
     Returns
     -------
@@ -88,10 +89,9 @@ def inverse_problem(
     Raises
     ------
     InputError
-        If shapes or names do not match, a value is no finite number, JAX is not in double
-        precision, or the forward map is not finite at the prior mean or cannot be differentiated;
-        if there are not more unknowns than exact readings, or a derivative outside the structure is
-        not zero.
+        If shapes or names do not match, a value is not finite, JAX is not in double precision, or
+        the forward map is not finite at the prior mean or cannot be differentiated; if there are
+        not more unknowns than exact readings, or a derivative outside the structure is not zero.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def inverse_problem(
 
 
 def _prior(prior: Any, model: Any) -> Prior:
-    """The prior of all coefficients: with those that the model brings, and of unknowns by name."""
+    """Return the prior of all coefficients, including those for which the model has a prior."""
     brings = model.on_mesh.further if isinstance(model, ForwardModel) else {}
     if isinstance(prior, Prior) and brings:
         name = model.coefficients_name
@@ -171,7 +171,7 @@ def _prior(prior: Any, model: Any) -> Prior:
 def _observed(
     observed: Any, axes: Mapping, *, has_names: bool
 ) -> tuple[np.ndarray, tuple[NamedReading, ...]]:
-    """All readings as one vector, (d,), and what they are where they have names."""
+    """Return all readings as one vector, (d,), and a description of each named reading."""
     if hasattr(observed, "columns"):  # a data frame
         observed = of_frame(observed)
     if not has_names and (axes or isinstance(observed, Mapping)):
@@ -197,7 +197,7 @@ def _observed(
 
 
 def _exact_problem(problem: InverseProblem, structure: Any) -> ExactProblem:
-    """The same with exact readings, of which there must be fewer than unknowns."""
+    """Return the problem with exact readings; there must be fewer readings than unknowns."""
     if structure is not None and not isinstance(structure, JacobianStructure):
         expected = "one of invlift.lift.jacobians, Diagonal() say"
         raise InputError("argument structure", expected, f"{structure!r}"[:80], "give one")
@@ -232,14 +232,14 @@ def _check_structure(problem: ExactProblem) -> None:
 
 @program
 def _slopes(problem: ExactProblem, position, direction):
-    """Of the readings along a direction, by the structure and without it, (d,) each."""
+    """Return directional derivatives of the readings, with and without the structure, (d,) each."""
     target = problem.lifted()
     _, jacobian = target.linearise(position)
     return jacobian.apply(direction), jax.jvp(problem.predict, (position,), (direction,))[1]
 
 
 def _check_order(prior: NamedPrior, readings: Sequence[NamedReading]) -> None:
-    """Refuse an axis of readings with the coordinates of an unknown's in another order."""
+    """Refuse an axis of readings that has an unknown's coordinates in another order."""
     pairs = zip(prior.shapes, prior.axes, strict=True)
     known = [(name, axis, at) for (name, _), own in pairs for axis, at in own]
     read = [(each.name, axis, at) for each in readings for axis, at in each.axes]
@@ -253,12 +253,12 @@ def _check_order(prior: NamedPrior, readings: Sequence[NamedReading]) -> None:
 
 
 def _check_fields(model: ForwardModel, prior: Prior) -> None:
-    """Check that fields of the prior are where the model has the coefficients of fields.
+    """Check that fields of the prior match those of the model in position and mesh.
 
     Raises
     ------
     InputError
-        If they are not, as after another order of the unknowns or on another mesh.
+        If they do not, because the order of the unknowns or the mesh differs.
     """
     places = {each.first: each.points for each in model.on_mesh.fields}
     for first, part in prior.placed.items():
@@ -280,7 +280,7 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
 
 
 def _with_known(model: ForwardModel, prior: Prior) -> Prior:
-    """The prior of fields with the values that the model has in the place of coefficients."""
+    """Return the prior with the known values of fields that the model has."""
     fields = model.on_mesh.fields
     known = {each.first: each.known for each in fields if each.known is not None}
     if not known:
@@ -295,9 +295,9 @@ def _with_known(model: ForwardModel, prior: Prior) -> Prior:
 
 
 def _check_prediction(problem: InverseProblem) -> None:
-    """Check that the model gives finite readings at the prior mean, and their derivatives.
+    """Check that readings are finite at the prior mean or a draw, and can be differentiated.
 
-    Or at a draw: a model may have no value in the middle of a wide prior.
+    A draw is enough, as a model may have no value in the middle of a wide prior.
     """
     expected, remedy = "a JAX function of the unknowns", "check its arguments and shapes"
     with as_input_error("forward map", expected, remedy):
@@ -316,9 +316,9 @@ def _check_prediction(problem: InverseProblem) -> None:
 
 @program
 def _predicted(problem: InverseProblem, white):
-    """Readings at w (m,), through all that evaluates them; what they must be is checked here.
+    """Return the readings at w (m,), after checks of their type, shape and derivatives.
 
-    In a compiled function, and so once for problems of the same structure and shapes.
+    The checks run at compilation, so once for problems of the same structure and shapes.
     """
     value = problem.predict(jnp.concatenate([jnp.zeros(problem.noise.num_parameters), white]))
     shape = problem.observed.shape
@@ -338,14 +338,14 @@ def _predicted(problem: InverseProblem, white):
         remedy += f"; {own_rules}, which it calls, may have no second derivative"
     with as_input_error("forward map", expected, remedy):
         jax.eval_shape(_differentiate, problem)
-        if own_rules:  # some of which can be traced, and not be compiled
+        if own_rules:  # some can be traced, but not compiled
             shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), problem)
             jax.jit(_differentiate).lower(shapes)
     return value
 
 
 def _own_rules(problem: InverseProblem) -> str:
-    """Names of the functions with derivatives of their own that a user's function calls."""
+    """Return the names of functions with custom derivatives that a user's function calls."""
     if type(problem.model).linearise is not ForwardModel.linearise:
         return ""
     white = jnp.zeros(problem.prior.num_white)
@@ -354,7 +354,7 @@ def _own_rules(problem: InverseProblem) -> str:
 
 
 def _differentiate(problem: InverseProblem):
-    """All the derivatives that samplers take, to see whether they exist."""
+    """Compute all derivatives that samplers need, to test that they exist."""
     mean = problem.prior.transform(jnp.zeros(problem.prior.num_white))
     (_, jacobian), expansion = problem.model.linearise(mean)
     _, pushed = problem.model.push_forward(expansion, jacobian.T)

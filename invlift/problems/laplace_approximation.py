@@ -2,8 +2,8 @@
 
 In whitened coordinates the prior is standard normal, and d readings change its covariance in at
 most d directions (Bui-Thanh, Ghattas, Martin & Stadler 2013, section 5).  The noise's parameters
-are set where the data are most probable after the field has been integrated out: with many more
-unknowns than readings the mode of both together is at noise of almost no size.
+are at the mode of their marginal density, with the field integrated out.  With many more unknowns
+than readings, the joint mode would have almost no noise.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from invlift.problems.starts.fit import ENOUGH, MAX_ITERATIONS, fit
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
-#: Rounds of fitting the field at the noise's parameters, and these to the linearised model: for
-#: starts, and for an approximation, whose steps continue until the gain is negligible.
+#: Rounds: each fits the field at the noise's parameters, then these to the linearised model.  For
+#: starts, for an approximation, and the relative gain at which its fits end.
 NUM_ROUNDS, MANY_ROUNDS, LAST_GAIN = 4, 12, 1e-12
-#: Gradient of minus the log density of the field from which on its mode is not reached.
+#: Norm of the gradient of the field's log density above which its mode is not reached.
 MAX_GRADIENT = 0.01
 logger = logging.getLogger(__name__)
 
-#: Most of Newton's steps to a minimum over the noise's parameters, their largest length in standard
-#: normal coordinates, the least share of one that is tried, and the gain that is negligible.
+#: Newton's method for the noise's parameters: maximum number of steps, largest step in standard
+#: normal coordinates, smallest share of a step that is tried, and negligible gain.
 NUM_STEPS, LONGEST, LEAST_SHARE, LEAST_GAIN = 12, 3.0, 2e-3, 1e-4
-#: Unknowns from which on a mode may take seconds, and one that is as likely as expected is enough.
+#: Number of unknowns above which a mode may take seconds, so that one likely mode is enough.
 FEW_UNKNOWNS = 100
 #: Least precision of a parameter of the noise: its evidence may be flat, or have no maximum.
 LEAST_PRECISION = 0.1
@@ -58,19 +58,20 @@ class LaplaceApproximation(Module):
     precisions: jax.Array
 
     def split(self, num: int) -> tuple[LaplaceApproximation, LaplaceApproximation]:
-        """Those of the first ``num`` = h numbers and of the others, which are independent of them
-        and have the directions after the first h.
+        """Split it into the distributions of the first ``num`` = h variables and of the others.
+
+        The two are independent.  The others have the directions after the first h.
         """
         first = self.mode[:num], self.directions[:num, :num], self.precisions[:num]
         rest = self.mode[num:], self.directions[num:, num:], self.precisions[num:]
         return LaplaceApproximation(*first), LaplaceApproximation(*rest)
 
     def colour(self, white: jax.Array) -> jax.Array:
-        """Theta, (h + m,), of a standard normal vector, (h + m,)."""
+        """Map a standard normal vector, (h + m,), to theta, (h + m,)."""
         return self.mode + self.scaled(white)
 
     def whiten(self, theta: jax.Array) -> jax.Array:
-        """The standard normal vector, (h + m,), that :meth:`colour` makes theta of."""
+        """Map theta, (h + m,), to a standard normal vector, (h + m,); inverse of :meth:`colour`."""
         return self._times(theta - self.mode, self.precisions**0.5)
 
     def scaled(self, vectors: jax.Array) -> jax.Array:
@@ -78,9 +79,9 @@ class LaplaceApproximation(Module):
         return self._times(vectors, self.precisions**-0.5)
 
     def log_ratio(self, white: jax.Array) -> jax.Array:
-        """Log density of a standard normal theta by that of ``white``, (h + m,), ().
+        """Log ratio, (), of the standard normal density to this one, for ``white``, (h + m,).
 
-        That is log |det L| + |v|^2/2 - |m + L v|^2/2.
+        At theta = m + L v it is log |det L| + |v|^2/2 - |m + L v|^2/2.
         """
         theta = self.colour(white)
         return 0.5 * (white @ white - theta @ theta - jnp.sum(jnp.log(self.precisions)))
@@ -91,15 +92,15 @@ class LaplaceApproximation(Module):
 
 
 def standard_normal(size: int) -> LaplaceApproximation:
-    """The standard normal distribution of so many variables, as one of these."""
+    """Return the standard normal distribution of ``size`` variables."""
     return LaplaceApproximation(jnp.zeros(size), jnp.zeros((size, 0)), jnp.zeros(0))
 
 
 def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
     """Approximate the posterior by a normal distribution where it is most probable.
 
-    The field is found by damped Gauss-Newton steps, the noise's parameters from the model
-    linearised there, in turns.  Field and noise are taken as independent.
+    Damped Gauss-Newton steps for the field alternate with steps for the noise's parameters, which
+    use the model linearised at that field.  Field and noise are taken as independent.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
 
 
 class Mode(NamedTuple):
-    """A mode of the posterior, of the noise's parameters with the field integrated out.
+    """A mode of the posterior; for the noise's parameters, with the field integrated out.
 
     Attributes
     ----------
@@ -148,7 +149,7 @@ class Mode(NamedTuple):
     directions : (h, h)
         Its eigenvectors.
     log_mass : ()
-        Log of the posterior probability around it, by Laplace's method, but for a constant that all
+        Log of the posterior probability around it, by Laplace's method, up to a constant that all
         modes of a problem share.
     """
 
@@ -169,7 +170,7 @@ def find_mode(
     num_rounds: int = NUM_ROUNDS,
     gain: float = ENOUGH,
 ) -> Mode:
-    """The mode near theta = (zeta, w): a search for it starts there.
+    """Find the mode near theta = (zeta, w), where the search starts.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ def find_mode(
     zeta : (h,)
     white : (m,)
     num_rounds : int
-        How often the noise's parameters are fitted, if it has any.
+        Number of fits of the noise's parameters, if it has any.
     gain : float
         See :func:`~invlift.problems.starts.fit.fit`.
     """
@@ -200,19 +201,19 @@ def find_mode(
         curvatures, directions = jnp.linalg.eigh(jax.hessian(lambda z: sum(parts(z)))(zeta))
     curvatures = jnp.maximum(curvatures, LEAST_PRECISION)
     eta, slope = problem.noise_variables(predicted, zeta)
-    # The misfit as it is at w.  Where readings move by 1e8 standard deviations that of the
-    # linearised model has no digits left, and below zero would outweigh all other modes.
+    # The exact misfit at w.  Where readings move by 1e8 standard deviations, the misfit of the
+    # linearised model has no correct digits.  A negative one would outweigh all other modes.
     misfit = 0.5 * (white @ white + eta @ eta)
     log_mass = -misfit - parts(zeta)[1] - 0.5 * jnp.sum(jnp.log(curvatures))
     return Mode(zeta, white, eta, slope[:, None] * by_white, curvatures, directions, log_mass)
 
 
 def is_enough(problem: InverseProblem, norm: float) -> bool:
-    """Whether no other mode is looked for beside one at which |w|^2 + |eta|^2 is ``norm``.
+    """Return whether a mode with |w|^2 + |eta|^2 = ``norm`` ends the search for modes.
 
-    With many unknowns and known noise, where that is no more than d: of data that the prior has
-    made it is chi-squared with d degrees of freedom in a linear problem, so that hardly another
-    mode can outweigh it.
+    It does with many unknowns and known noise, if ``norm`` is at most d.  In a linear problem with
+    data drawn from the prior, ``norm`` is chi-squared with d degrees of freedom, so that another
+    mode can hardly outweigh this one.
     """
     is_slow = problem.num_unknowns > FEW_UNKNOWNS and not problem.noise.num_parameters
     return bool(is_slow and norm <= problem.num_observations)
@@ -225,15 +226,15 @@ def find_noise(problem: InverseProblem, white: jax.Array) -> jax.Array:
 
 
 def _fitted(parts: Callable, zeta: jax.Array) -> jax.Array:
-    """Where the sum of the parts of a loss is smallest, (h,), from a start."""
+    """Minimise the sum of the parts of a loss from a start, (h,)."""
     return minimise(lambda zeta: sum(parts(zeta)), zeta)
 
 
 def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Callable:
-    """Minus the log posterior density of zeta, (h,), the field integrated out, in two parts.
+    """Minus the log posterior density of zeta, (h,), with the field integrated out.
 
-    The misfit, and all else: the sum counts.  Of the model linearised at w (m,), with readings (d,)
-    and their derivatives (d, m) there.
+    The function returns two parts, the misfit and the rest; their sum is the loss.  The model is
+    linearised at w (m,), with readings (d,) and derivatives (d, m) there.
     """
     product, along = by_white @ by_white.T, by_white @ white
 
@@ -250,7 +251,7 @@ def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Calla
 
 @program
 def _approximate(problem: InverseProblem) -> tuple[LaplaceApproximation, jax.Array]:
-    """The approximation, and the norm of the gradient by w that is left at its mode."""
+    """Return the approximation, and the norm of the gradient by w at its mode."""
     num_parameters, num_white = problem.noise.num_parameters, problem.prior.num_white
     zeta, white = jnp.zeros(num_parameters), jnp.zeros(num_white)
     mode = find_mode(problem, zeta, white, num_rounds=MANY_ROUNDS, gain=LAST_GAIN)
@@ -269,9 +270,9 @@ def _approximate(problem: InverseProblem) -> tuple[LaplaceApproximation, jax.Arr
 
 
 def minimise(loss: Callable, start: jax.Array) -> jax.Array:
-    """A minimum of a function of few variables, (h,), by Newton's method with steps halved.
+    """Minimise a function of few variables, (h,), by Newton's method with step halving.
 
-    Where the function is not convex its curvatures count by their size.
+    Where the function is not convex, absolute values of its curvatures are used.
     """
 
     def slopes(value):

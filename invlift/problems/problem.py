@@ -34,8 +34,9 @@ from invlift.unknowns.priors.base import Prior
 
 
 class InverseProblem(ProblemBase, Module):
-    """Everything that defines the posterior.  Build it with
-    :func:`~invlift.problems.inverse_problem.inverse_problem`.
+    """Model, prior, noise and data, which define a posterior.
+
+    Build it with :func:`~invlift.problems.inverse_problem.inverse_problem`.
 
     Attributes
     ----------
@@ -58,66 +59,66 @@ class InverseProblem(ProblemBase, Module):
     units: Mapping[str, str] | None = aside()
 
     has_readings: ClassVar[bool] = True
-    #: Whether there are readings that are not lifted, with the density :meth:`log_factor`.
+    #: True if some readings are not lifted; :meth:`log_factor` is their log density.
     has_factor: ClassVar[bool] = False
-    # What the targets of a problem differ in, a setting each.  Not annotated: no fields.
+    # Settings by which subclasses choose their target.  Without annotation they are no fields.
     #: Structure of the constraint's derivatives by the last variables; None: dense.
     structure = None
-    #: Numbers of the unknowns in the order of positions; empty: as they are.
+    #: Indices of the unknowns in the order of positions; empty: unchanged order.
     order = ()
 
     @property
     def mesh(self) -> Any:
-        """Where its field lives, or the first of several; None without a field."""
+        """Mesh of the field, or the first of several meshes; None without a field."""
         meshes = (part.mesh for part in self.prior.placed.values())
         return next((mesh for mesh in meshes if mesh is not None), None)
 
     @property
     def sensors(self) -> Any:
-        """Those in use, d of them, where the model knows them; else None."""
+        """The d sensors in use if the model has sensors, else None."""
         return self.model.on_mesh.sensors
 
     @property
     def has_time_steps(self) -> bool:
-        """Whether the model takes steps in time, that can be halved."""
+        """True if the model takes time steps that can be halved."""
         return self.model.finer is not None
 
     @property
     def whole(self) -> InverseProblem:
-        """The problem of the readings as they are, where this one has others in their place."""
+        """The problem with the original readings, if this one has other readings in their place."""
         return self
 
     @property
     def searched(self) -> InverseProblem:
-        """The problem with which modes and starts are looked for."""
+        """The problem that is used to search for modes and starts."""
         return self
 
     def of_all_readings(self, matrix: jax.Array) -> jax.Array:
-        """Weights of its readings, (k, d), from those of the readings of :attr:`searched`."""
+        """Return weights of all readings, (k, d), from those of readings of :attr:`searched`."""
         return matrix
 
     def of_searched(self, values: np.ndarray) -> np.ndarray:
-        """Of values of all readings, (..., d), those of the problem that is :attr:`searched`."""
+        """Select values of readings of :attr:`searched` from those of all readings, (..., d)."""
         return values
 
     def to_whole(self, theta: jax.Array) -> jax.Array:
-        """Unknowns of the whole problem, (h + m,), at these."""
+        """Return the unknowns of :attr:`whole`, (h + m,), from those of this problem."""
         return theta
 
     def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
-        """Predicted readings of the whole problem, (d,), of those of this one."""
+        """Return the predicted readings of :attr:`whole`, (d,), from those of this problem."""
         return predicted
 
     def reading_asked_for(self, index: int) -> tuple[InverseProblem, int | None]:
-        """The problem that a person made, and the number there of a reading of this one."""
+        """Return the user's problem, and the index there of a reading of this problem."""
         return self.whole, self.number_in_whole(index)
 
     def number_in_whole(self, index: int) -> int | None:
-        """Number of a reading among those of the whole problem; None if it is none of them."""
+        """Return the index of a reading in :attr:`whole`; None if it is not one of its readings."""
         return index
 
     def from_whole(self, lifted: jax.Array) -> jax.Array:
-        """Point on this problem's lifted manifold, (theta, eta), of one on the whole problem's."""
+        """Map a point (theta, eta) on the lifted manifold of :attr:`whole` to this problem's."""
         return lifted
 
     @property
@@ -132,11 +133,11 @@ class InverseProblem(ProblemBase, Module):
 
     @property
     def coefficients_name(self) -> str | None:
-        """What the coefficients are called among the draws; None if they have several names."""
+        """Name of the coefficients in the draws; None if they have several names."""
         return None if self.prior.shapes else self.model.coefficients_name
 
     def split(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """zeta (h,) and w (m,) from theta (h + m,)."""
+        """Split theta (h + m,) into zeta (h,) and w (m,)."""
         return theta[: self.noise.num_parameters], theta[self.noise.num_parameters :]
 
     def predict(self, theta: jax.Array) -> jax.Array:
@@ -172,7 +173,7 @@ class InverseProblem(ProblemBase, Module):
         return jax.jvp(invert, (predicted,), (jnp.ones_like(predicted),))
 
     def log_reference(self, zeta: jax.Array, white: jax.Array, eta: jax.Array) -> jax.Array:
-        """Log density of (zeta, w, eta) relative to the normal one, and log abs(det dg/dy).
+        """Log density of (zeta, w, eta) relative to the normal one, plus log abs(det dg/dy).
 
         Parameters
         ----------
@@ -202,7 +203,7 @@ class InverseProblem(ProblemBase, Module):
         Returns
         -------
         ()
-            With the density of data that are not lifted and depend on the unknowns alone.
+            Includes the density of data that are not lifted and depend on the unknowns alone.
         """
         return self.noise.log_reference_of_parameters(zeta) + self.prior.log_reference(white)
 
@@ -211,12 +212,12 @@ class InverseProblem(ProblemBase, Module):
         return jnp.zeros(())
 
     def described(self, theta: jax.Array) -> dict[str, jax.Array]:
-        """:meth:`describe` at theta, (h + m,), which computes the other arguments."""
+        """Return :meth:`describe` at theta, (h + m,); the other arguments are computed here."""
         coefficients = self.prior.transform(self.split(theta)[1])
         return self.describe(theta, coefficients, self.model(coefficients))
 
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
-        """What is kept of a draw, by name.
+        """Return the values that are stored with a draw, by name.
 
         Parameters
         ----------
@@ -228,8 +229,7 @@ class InverseProblem(ProblemBase, Module):
         -------
         dict of arrays
             The coefficients as the model describes them, ``predicted`` (d,), the unknown parameters
-            of
-            noise and prior, and ``noise_score`` (d,), the noise variables eta, if the noise has
+            of noise and prior, and ``noise_score`` (d,), the noise variables eta, if the noise has
             these.
         """
         zeta, white = self.split(theta)
@@ -241,14 +241,14 @@ class InverseProblem(ProblemBase, Module):
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
     def with_units(self, units: Mapping[str, str]) -> Self:
-        """The same problem, whose results have these units.
+        """Return the same problem with these units for its results.
 
         Parameters
         ----------
         units : mapping of str to str
             Units as they are to be written, by the names of draws, readings or their axes:
-            ``{"half_life": "min", "time": "d"}``.  That of ``hare`` is that of ``hare_path`` as
-            well.  Nothing is converted.
+            ``{"half_life": "min", "time": "d"}``.  The unit of ``hare`` also applies to
+            ``hare_path``.  Nothing is converted.
 
         Returns
         -------
@@ -257,8 +257,8 @@ class InverseProblem(ProblemBase, Module):
         Raises
         ------
         InputError
-            If there is no draw, no reading and no axis of a name, or a unit is no text or not the
-            one that the unknown has.
+            If a name is not that of a draw, reading or axis, a unit is not text, or a unit differs
+            from that of the unknown.
         """
         if not isinstance(units, Mapping):
             expected = "a dict of units by name"
@@ -287,7 +287,7 @@ class InverseProblem(ProblemBase, Module):
         return tuple(dict.fromkeys(names))
 
     def shapes_of_draws(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of what is kept of one draw, by name."""
+        """Return the shapes of the values stored with one draw, by name."""
 
         def draw(theta):
             coefficients = self.prior.transform(self.split(theta)[1])
@@ -297,16 +297,16 @@ class InverseProblem(ProblemBase, Module):
         return {name: each.shape for name, each in shapes.items()}
 
     def lifted(self) -> Lifted:
-        """The target of constrained samplers.
+        """Return the target of constrained samplers.
 
-        Unless that is ``is_dense``, nothing is computed by dense derivatives where chains start.
-        Where the noise has parameters it then has a field ``holds_noise``: whether moves leave zeta
-        as it is.
+        If its ``is_dense`` is false, the search for starts uses no dense derivatives.  Such a
+        target has a field ``holds_noise`` if the noise has parameters: true if moves leave zeta
+        unchanged.
         """
         return LiftedPosterior(self)
 
     def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
-        """The problem with simulated data.
+        """Return the problem with simulated data, and the unknowns that produced them.
 
         Parameters
         ----------
@@ -326,17 +326,17 @@ class InverseProblem(ProblemBase, Module):
         return replace(self, observed=jax.device_put(values)), theta
 
     def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
-        """Readings that are arrays of the model, by name: coordinates by axis, and values.
+        """Return readings that are arrays of the model, by name: coordinates by axis, and values.
 
-        None of a model whose readings are one vector.
+        Empty if the readings of the model are one vector.
         """
         return {}
 
     def reading_noise(self) -> NoiseGivenDraws | None:
-        """What a posterior asks about noise, given draws; None where readings are exact.
+        """Return the noise of the readings given draws, for a posterior; None if not available.
 
-        Or where the noise is only known by a density of all readings together.  A
-        :class:`~invlift.posterior.statistics.parts.ReadingNoise`.
+        None for exact readings, and for noise known only by a joint density of all readings.  Else
+        a :class:`~invlift.posterior.statistics.parts.ReadingNoise`.
         """
         if self.noise.is_exact or not self.noise.is_transformed:
             return None
@@ -354,17 +354,17 @@ class ExactProblem(InverseProblem):
     Attributes
     ----------
     structure : JacobianStructure or None
-        Of the derivatives of the readings by the last of w.  None: dense.
+        Structure of the derivatives of the readings by the last entries of w.  None: dense.
     """
 
     structure: JacobianStructure | None = static(default=None)
 
     def lifted(self) -> Lifted:
-        """The manifold of the inputs that reproduce the readings."""
+        """Return the target on the manifold of inputs that reproduce the readings."""
         return Lifted(self)
 
 
 @program
 def prediction(problem: InverseProblem, theta: jax.Array) -> jax.Array:
-    """:meth:`InverseProblem.predict`, compiled once for all that ask for single predictions."""
+    """Return :meth:`InverseProblem.predict`, compiled once for all callers."""
     return problem.predict(theta)

@@ -1,4 +1,4 @@
-"""What a person asks of any problem: what it is made of, and its posterior."""
+"""Base class of problems: their description and their posterior."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any, ClassVar
 
 
 class ProblemBase:
-    """Base of problems: a subclass says what it is made of.
+    """Base class of problems; a subclass describes its parts by :meth:`lines`.
 
     Attributes
     ----------
     posterior_of : callable
-        :func:`invlift.posterior_of`, which the package hands over: a problem knows nothing of runs
-        and posteriors.
+        :func:`invlift.posterior_of`, set by the package: problems do not import runs and
+        posteriors.
     """
 
     posterior_of: ClassVar[Callable]
-    #: Whether there are readings, and where fields and sensors are; what a subclass does not know.
+    #: Defaults for problems without readings, fields and sensors.
     has_readings: ClassVar[bool] = False
     mesh = None
     sensors = None
-    #: Whether the model takes steps in time, that can be halved.
+    #: True if the model takes time steps that can be halved.
     has_time_steps: ClassVar[bool] = False
 
     def lines(self) -> list[tuple[str, str]]:
-        """What each part is called and what it is, in the order of reading."""
+        """Return name and description of each part, in the order in which they are shown."""
         raise NotImplementedError
 
     def posterior(self, run: Any, *, exceedance: Sequence[float] = ()) -> Any:
-        """The posterior that the draws of a run are of.
+        """Return the posterior from the draws of a run.
 
         Parameters
         ----------
         run : Run
             As :func:`invlift.sample` returns it, of this problem.
         exceedance : sequence of float
-            Values of the conductivity, in its unit: the probability of being above each is a field.
+            Values of the conductivity, in its unit.  The probability of exceeding each is a field.
 
         Returns
         -------
         Posterior
-            With the mesh, the sensors, the noise and the prior that the problem knows.
+            With mesh, sensors, noise and prior of the problem.
 
         Raises
         ------
@@ -52,12 +52,12 @@ class ProblemBase:
         return type(self).posterior_of(self, run, exceedance=exceedance)
 
     def __str__(self) -> str:
-        """Return what the problem is made of, a line for each part."""
+        """Return a description of the problem, one line for each part."""
         lines = self.lines()
         width = max(len(name) for name, _ in lines)
         return "\n".join(f"{name:{width}}  {content}" for name, content in lines)
 
     def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
+        """Return the same description as HTML, for notebooks."""
         rows = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self.lines())
         return f"<table>{''.join(rows)}</table>"

@@ -1,4 +1,4 @@
-"""What messages call readings and constraints."""
+"""Names of readings and constraints in messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from invlift.problems.problem import InverseProblem
 
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:
-    """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
+    """Return the name of a reading for messages: its label, its sensor, or its index."""
     combination = index
     problem, index = problem.reading_asked_for(index)
     if index is None:
@@ -21,6 +21,6 @@ def name_of_reading(problem: InverseProblem, index: int) -> str:
 
 
 def names_of_constraints(target) -> list[str]:
-    """Of the readings, if they have names and the target is that of a problem."""
+    """Return the names of the readings, if the target is that of a problem with named readings."""
     model = getattr(getattr(target, "problem", None), "model", None)
     return labels_of(getattr(model, "readings", ()))

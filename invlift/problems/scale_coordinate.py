@@ -1,4 +1,4 @@
-"""Which coordinate of an unknown noise scale suits the data: where it turns linear."""
+"""Choice of the coordinate of an unknown noise scale: the threshold above which it is linear."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from invlift.problems.problem import InverseProblem
 from invlift.problems.starts.fit import fit
 from invlift.programs.compilation import program
 
-#: Prior scales that are weighed against each other, at equal distances of their normal scores.
+#: Number of prior scales that are compared, at equally spaced normal scores, and the largest score.
 NUM_SCALES, LARGEST_SCORE = 81, 4.0
-#: Rounds of linearising where the model fits best at the scale found, and weighing.
+#: Rounds: each linearises the model at its best fit for the current scale, then weighs all scales.
 NUM_ROUNDS = 3
 
 
 def typical_scale(problem: InverseProblem) -> float | None:
-    """What the noise's scale is about: its posterior root mean square under the linearised model.
+    """Estimate the noise's scale: its posterior root mean square under the linearised model.
 
-    To two digits, which are nearly always the same whatever the rounding of the model.
+    Rounded to two digits, which rarely depend on rounding errors of the model.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def typical_scale(problem: InverseProblem) -> float | None:
     Returns
     -------
     float or None
-        In the unit of the scale; None if the scale is known, no estimate is finite, or the problem
-        has a lifted form of its own: derivatives are dense here.
+        In the unit of the scale; None if the scale is known, the estimate is not finite, or the
+        lifted target is not dense: dense derivatives are used here.
     """
     if not problem.noise.num_parameters or not problem.lifted().is_dense:
         return None
@@ -40,24 +40,24 @@ def typical_scale(problem: InverseProblem) -> float | None:
 
 
 def with_scale_coordinate(problem: InverseProblem, scale: float | None = None) -> InverseProblem:
-    """The same problem with the coordinate of its noise's scale chosen for its data.
+    """Return the same problem with the coordinate of its noise scale chosen for its data.
 
     The scale's posterior root mean square under the linearised model becomes the threshold of its
-    coordinate (:meth:`invlift.noise.base.Noise.near`): above, where an exponential
-    coordinate would hold the step of the whole chain down, it is linear.  Where readings say little
-    of the scale its posterior has a long tail, in which chains with a threshold at its mean move
-    slowly.
+    coordinate (:meth:`invlift.noise.base.Noise.near`).  Above it the coordinate is linear: an
+    exponential coordinate there would force small steps on the whole chain.  The threshold is not
+    the mean: where readings say little about the scale, its posterior has a long tail, in which
+    chains with a threshold at the mean move slowly.
 
     Parameters
     ----------
     problem : InverseProblem
     scale : float, optional
-        The threshold, if it is not to be what :func:`typical_scale` finds.
+        The threshold; :func:`typical_scale` if left out.
 
     Returns
     -------
     InverseProblem
-        Of the same posterior; itself if the scale is known, or no estimate is finite.
+        With the same posterior; the given problem if there is no threshold.
     """
     scale = typical_scale(problem) if scale is None else scale
     return (
@@ -67,12 +67,12 @@ def with_scale_coordinate(problem: InverseProblem, scale: float | None = None) -
 
 @program
 def _estimate(problem: InverseProblem):
-    """Posterior root mean square of the scale, (), of a linearised model.
+    """Return the posterior root mean square of the scale, (), of a linearised model.
 
-    It is linearised where it fits best at that scale.  There the data are
-    Normal(F - U w, U U^T + sigma^2 s s^T) with s the derivatives of the readings by the noise at
-    scale one.  One scale is taken for all readings.  Readings that are more than the unknowns are
-    noise alone in the directions that are left.
+    The model is linearised at its best fit for that scale.  There the data are Normal(F - U w, U
+    U^T + sigma^2 s s^T) with s the derivatives of the readings by the noise at scale one.  One
+    scale is taken for all readings.  With more readings than unknowns, the remaining directions
+    hold noise alone.
     """
     num_white, num_parameters = problem.prior.num_white, problem.noise.num_parameters
     scores = jnp.linspace(-LARGEST_SCORE, LARGEST_SCORE, NUM_SCALES)

@@ -1,1 +1,1 @@
-"""Problems on a manifold that a person gives."""
+"""Problems on a manifold that the user defines."""

@@ -1,4 +1,4 @@
-"""Densities with respect to the own measure of a manifold that is given."""
+"""Densities on a given manifold, with respect to the manifold's own measure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from invlift.unknowns.priors.named import Shapes
 
 
 class ManifoldProblem(ProblemBase, ManifoldTarget):
-    """A density of unknowns by name on a manifold, with respect to the manifold's own measure.
+    """A density of named unknowns on a manifold, with respect to the manifold's own measure.
 
     No Gram matrix enters the density: it is given on the manifold itself, a sphere say (Brubaker,
     Salzmann & Urtasun 2012).  Positions, (Q,), are the entries of all unknowns, one unknown after
@@ -35,9 +35,9 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
     units : tuple of str
         Unit of each.
     axes : tuple of tuples of (str, tuple)
-        Of each, names of the axes with their coordinates; empty where they have none.
+        Names of the axes of each unknown, with their coordinates; empty without names.
     data : pytree of arrays
-        What the functions are given besides; None for nothing.
+        Further argument of the functions; None if there is none.
     logdensity_fn, constraint_fn, derived_fn, metric_fn, start_fn : callable or None
         See :func:`invlift.manifold_problem`.
     """
@@ -64,7 +64,7 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
 
     @property
     def num_unknowns(self) -> int:
-        """The same, by the name that problems with readings have for it."""
+        """Number Q of entries of all unknowns; problems with readings use this name."""
         return self.dimension
 
     @property
@@ -85,9 +85,9 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
         return jnp.concatenate(flat, axis=-1)
 
     def random_position(self, rng_key: jax.Array) -> jax.Array:
-        """A random position, (Q,): on each named manifold, but not on a constraint of one's own.
+        """Return a random position, (Q,), that need not satisfy the user's constraint.
 
-        Or what was given to start from.
+        It is on each named manifold, or the user's own start if one was given.
         """
         if self.start_fn is not None:
             return self.position(self.start_fn(rng_key, **self._data))
@@ -96,14 +96,14 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
         return jnp.concatenate([jnp.ravel(point) for point in points])
 
     def constraint(self, position: jax.Array) -> jax.Array:
-        """c(q), (d,): those of the named manifolds, then one's own."""
+        """c(q), (d,): the constraints of the named manifolds, then the user's constraint."""
         values = constraints([part for _, part in self.parts], position)
         if self.constraint_fn is None:
             return values
         return jnp.concatenate([values, jnp.ravel(self.call(self.constraint_fn, position))])
 
     def linearise(self, position: jax.Array) -> tuple[jax.Array, ConstraintJacobian]:
-        """c(q), (d,), and its Jacobian: dense where there is a constraint of one's own."""
+        """c(q), (d,), and its Jacobian, which is dense if the user gave a constraint."""
         if self.constraint_fn is not None:
             return super().linearise(position)
         parts = tuple(part for _, part in self.parts)
@@ -129,7 +129,7 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
         return self.call(self.metric_fn, position)
 
     def describe(self, point: ManifoldPoint) -> Described:
-        """The unknowns, and what is derived from them."""
+        """Return the unknowns and the quantities derived from them, and no moments."""
         derived = {} if self.derived_fn is None else self.call(self.derived_fn, point.position)
         return self.unknowns(point.position) | derived, {}
 
@@ -146,7 +146,7 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
         return lines
 
     def call(self, fn: Callable, position: jax.Array) -> Any:
-        """One of the functions, at a position, (Q,)."""
+        """Evaluate one of the user's functions at a position, (Q,)."""
         return fn(**self.unknowns(position), **self._data)
 
     @property

@@ -1,4 +1,4 @@
-"""Densities on manifolds of a user's own: unknowns by name, a constraint and a log density."""
+"""Construction of a density on a manifold from named unknowns, a constraint and a log density."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def manifold_problem(
     metric: Callable | None = None,
     start: Callable | None = None,
 ) -> ManifoldProblem:
-    """A density on a manifold, to be sampled.
+    """Build a density on a manifold for sampling.
 
     All functions are made of JAX operations, twice differentiable, and take the unknowns by name,
     each in its shape, and ``data`` by that name if there are any: ``logdensity(U=..., s=...,
@@ -36,26 +36,26 @@ def manifold_problem(
     Parameters
     ----------
     constraint : callable or None
-        An array that vanishes on the manifold, with gradients that are linearly independent there.
-        None if the unknowns' own manifolds are all.
+        Returns an array that vanishes on the manifold, with gradients that are linearly independent
+        there.  None if the manifolds of the unknowns are the only constraints.
     logdensity : callable
-        The log density, (), up to a constant, with respect to the manifold's own measure: length,
-        area, volume.
+        Returns the log density, (), up to a constant, with respect to the manifold's own measure:
+        length, area, volume.
     unknowns : mapping of str to Manifold, tuple of int or Unknown
         Each on a manifold, :func:`sphere` or :func:`stiefel`, or free, by its shape.  With unit and
         axes as ``Unknown((3,), "m", {"axis": "xyz"})``.
     data : pytree of arrays, optional
-        Other ones of the same shapes need no compilation.  Lists of numbers are arrays.
+        Other data of the same shapes need no new compilation.  Lists of numbers become arrays.
     derived : callable, optional
-        Arrays by name that are kept of each draw beside the unknowns.
+        Returns arrays by name that are stored with each draw beside the unknowns.
     metric : callable, optional
-        Positive definite matrix (Q, Q), Q the number of entries of all unknowns, one unknown after
-        the other: for the kernel ``constrained-rmhmc`` with ``metric="own"`` (Brubaker, Salzmann &
-        Urtasun 2012).
+        Returns a positive definite matrix (Q, Q), Q the number of entries of all unknowns, one
+        unknown after the other: for the kernel ``constrained-rmhmc`` with ``metric="own"``
+        (Brubaker, Salzmann & Urtasun 2012).
     start : callable, optional
-        Unknowns by name of a random key, ``start(rng_key, data=...)``, from which chains are moved
-        onto the manifold.  Without one these are random points on named manifolds, and standard
-        normal numbers in what is free.
+        ``start(rng_key, data=...)`` returns unknowns by name, from which a chain is moved onto the
+        manifold.  If left out, starts are random points on named manifolds and standard normal
+        numbers for free unknowns.
 
     Returns
     -------
@@ -65,14 +65,15 @@ def manifold_problem(
     Raises
     ------
     InputError
-        If a name or a shape does not fit, data are no numbers, a function cannot be evaluated and
-        differentiated, there is no constraint at all, or as many as unknown numbers.
+        If a name or a shape does not fit, data are not numbers, a function cannot be evaluated and
+        differentiated, there is no constraint, or there are not fewer constraints than unknown
+        numbers.
 
     Notes
     -----
-    Constraint and unknowns should be of the order of one: how near the manifold draws must be is an
-    absolute number, as is the spread of the first moves.  ``starts`` of :func:`sample` takes other
-    starts than ``start``, one for each chain.
+    Constraint and unknowns should be of the order of one: the tolerance for draws on the manifold
+    is absolute, as is the spread of the first moves.  ``starts`` of :func:`sample` replaces
+    ``start`` by one start for each chain.
     """
     require_float64()
     parts, units, axes = [], [], []
@@ -96,7 +97,7 @@ def manifold_problem(
 
 
 def _arrays_of(data: PyTree) -> PyTree:
-    """The data with arrays for lists of numbers."""
+    """Return the data with lists of numbers as arrays."""
     paths, structure = jax.tree_util.tree_flatten_with_path(data, is_leaf=_is_list_of_numbers)
     arrays = []
     for path, value in paths:
@@ -114,7 +115,7 @@ def _is_list_of_numbers(value: object) -> bool:
 
 
 def _check_functions(problem: ManifoldProblem) -> None:
-    """See whether all can be evaluated and differentiated, without doing it."""
+    """Check by tracing that all functions can be evaluated and differentiated."""
     position = jax.ShapeDtypeStruct((problem.dimension,), jnp.float64)
 
     def shapes(where, fn, derivatives=lambda fn: fn):

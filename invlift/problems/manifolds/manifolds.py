@@ -1,7 +1,7 @@
-"""Manifolds that have a name: constraints without redundant rows, their Jacobians, and points.
+"""Named manifolds: constraints without redundant rows, their Jacobians, and random points.
 
-On these manifolds the gradients of the constraints are orthogonal, so that no matrix is factorised:
-systems are solved by products with J, a few at places nearby.
+On these manifolds the gradients of the constraints are orthogonal, so that no matrix is factorised.
+Systems are solved by products with J; those of nearby positions take a few.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from invlift.lift.jacobians.dense import factorise
 from invlift.lift.jacobians.krylov import conjugate_residuals
 from invlift.programs.pytrees import Module, static
 
-#: Residual of the systems relative to their right-hand side, and products at most.
+#: Residual of the systems relative to their right-hand side, and maximum number of products.
 SOLVED, MAX_PRODUCTS = 1e-12, 30
 
 
 class Manifold(Module, settings=True):
-    """Arrays of a shape, free.  A subclass writes ``constraint``, ``gram`` and ``point``.
+    """Free arrays of a shape.  A subclass overrides ``constraint``, ``gram`` and ``point``.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Manifold(Module, settings=True):
         return math.prod(self.shape)
 
     def __str__(self) -> str:
-        """Return what they are, with their shape."""
+        """Return a description with the shape."""
         return f"any array of shape {self.shape}"
 
     def constraint(self, value: jax.Array) -> jax.Array:
@@ -52,7 +52,7 @@ class Manifold(Module, settings=True):
         return np.zeros(0)
 
     def point(self, rng_key: jax.Array) -> jax.Array:
-        """A random point on it: here standard normal entries."""
+        """Return a random point: here standard normal entries."""
         return jax.random.normal(rng_key, self.shape)
 
 
@@ -60,7 +60,7 @@ class Orthonormal(Manifold, settings=True):
     """Matrices (n, r) with orthonormal columns, or unit vectors (n,)."""
 
     def __str__(self) -> str:
-        """Return what they are, with their shape."""
+        """Return a description with the shape."""
         kind = "unit vector" if len(self.shape) == 1 else "orthonormal columns, matrix"
         return f"{kind} of shape {self.shape}"
 
@@ -73,19 +73,19 @@ class Orthonormal(Manifold, settings=True):
 
     @property
     def gram(self) -> np.ndarray:
-        """1 for lengths of columns, 1/2 for angles between two."""
+        """Diagonal of J J^T: 1 for lengths of columns, 1/2 for angles between two columns."""
         rows, columns = np.triu_indices(math.prod(self.shape[1:]))
         return np.where(rows == columns, 1.0, 0.5)
 
     def point(self, rng_key: jax.Array) -> jax.Array:
-        """A draw from the uniform distribution (Chikuse 2003, theorem 2.2.1)."""
+        """Return a draw from the uniform distribution (Chikuse 2003, theorem 2.2.1)."""
         normal = jax.random.normal(rng_key, (self.shape[0], math.prod(self.shape[1:])))
         columns, upper = jnp.linalg.qr(normal)
         return (columns * jnp.sign(jnp.diagonal(upper))).reshape(self.shape)
 
 
 class NearDiagonal(GramFactor):
-    """J K^T, of positions that are close to each other on manifolds, by products.
+    """J K^T for two nearby positions on manifolds, in products with J and K.
 
     Attributes
     ----------
@@ -112,13 +112,13 @@ class NearDiagonal(GramFactor):
 
 
 class ProductJacobian(ConstraintJacobian):
-    """J, (d, Q), of constraints each of which is about one unknown on a named manifold.
+    """J, (d, Q), of constraints that each depend on one unknown on a named manifold.
 
     Attributes
     ----------
     position : (Q,)
     parts : tuple of Manifold
-        Of the unknowns, whose entries follow one another in the position.
+        Manifolds of the unknowns, in the order of their entries in the position.
     """
 
     position: jax.Array
@@ -146,7 +146,7 @@ class ProductJacobian(ConstraintJacobian):
 
 
 def constraints(parts: Sequence[Manifold], position: jax.Array) -> jax.Array:
-    """Constraints of unknowns whose entries follow one another, (Q,) to (d,)."""
+    """Return the constraints of all unknowns, (d,), at a position, (Q,)."""
     ends = np.cumsum([part.size for part in parts])
     values = [position[end - part.size : end] for part, end in zip(parts, ends, strict=True)]
     pairs = zip(parts, values, strict=True)
@@ -154,7 +154,7 @@ def constraints(parts: Sequence[Manifold], position: jax.Array) -> jax.Array:
 
 
 def sphere(n: int) -> Manifold:
-    """The unit vectors (n,): for n = 3 the sphere of the space we live in.
+    """The unit vectors (n,): the unit sphere in n dimensions.
 
     Parameters
     ----------
@@ -177,8 +177,8 @@ def sphere(n: int) -> Manifold:
 def stiefel(n: int, r: int) -> Manifold:
     """The matrices (n, r) with orthonormal columns: a Stiefel manifold.
 
-    For r = n, the orthogonal group, it has two parts, of determinants 1 and -1, between which no
-    chain moves.
+    For r = n, the orthogonal group, it has two components, of determinants 1 and -1, between which
+    no chain moves.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def stiefel(n: int, r: int) -> Manifold:
 
 
 def as_manifold(where: str, given: Manifold | tuple[int, ...]) -> Manifold:
-    """A manifold, or the arrays of a shape.
+    """Return a manifold as given, or the free arrays of a given shape.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A NumPyro model in its own coordinates: the density that NumPyro's samplers walk on."""
+"""Density of a NumPyro model in unconstrained coordinates, as NumPyro's samplers use it."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class UnconstrainedDensity(Module):
             return -potential_energy(self.problem.model.sites.fn, (), {}, free)
 
     def loglikelihood(self, position: jax.Array) -> jax.Array:
-        """The same relative to the standard normal one, ()."""
+        """Log density relative to the standard normal one, (), at a position, (Q,)."""
         return self.logdensity(position) + 0.5 * position @ position
 
     def describe(self, position: jax.Array) -> Described:
-        """Latent and deterministic sites by name; no moments."""
+        """Return latent and deterministic sites by name at a position, (Q,), and no moments."""
         fn, free = self.problem.model.sites.fn, unpack(position, self._shapes)
         with ONE_AT_A_TIME:
             return constrain_fn(fn, (), {}, free, return_deterministic=True), {}
 
     def _free(self, lifted):
-        """Unconstrained values by site of a point on the lifted manifold."""
+        """Return unconstrained values by site at a point on the lifted manifold."""
         model = self.problem.model
         values = model.at(lifted[: model.sites.num_white]).values
         latent = {site.name: values[site.name] for site in model.sites.latent}

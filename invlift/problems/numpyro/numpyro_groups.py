@@ -12,21 +12,21 @@ from invlift.lift.jacobians.grouped import Grouped, Grouping
 from invlift.problems.numpyro.numpyro_sites import Sites
 from invlift.programs.dependence import NONE, spread
 
-#: With fewer readings one dense matrix of them takes as long.
+#: With fewer readings one dense matrix is as fast.
 MIN_READINGS = 50
 
 
 def find_grouping(sites: Sites, data: Mapping[str, jax.Array]) -> Grouping | None:
-    """The groups of readings along one plate, or another axis, of the latent sites.
+    """Find groups of readings along one plate, or another axis, of the latent sites.
 
-    NumPyro does not hold a model to its plates, so whether readings of one member of a plate
-    depend on variables of another is found from the program itself
+    NumPyro does not enforce that members of a plate are independent.  The program itself therefore
+    decides whether readings of one member depend on variables of another
     (:func:`~invlift.programs.dependence.spread`).
 
     Returns
     -------
     Grouping or None
-        That with the most variables in groups; None if there is none, or it would be no faster.
+        The grouping with the most variables in groups; None if there is none, or none is faster.
     """
     members = (_members(sites, axis) for axis in _axes(sites))
     candidates = [each for each in members if _is_worth(each, sites)]
@@ -59,7 +59,7 @@ def _axes(sites: Sites) -> list[str]:
 
 
 def _members(sites: Sites, axis: str) -> np.ndarray:
-    """Numbers of the variables of each place along an axis, (B, c)."""
+    """Return the indices of the variables at each place along an axis, (B, c)."""
     parts, start = [], 0
     for site in sites.latent:
         numbers = np.arange(start, start + site.size)
@@ -75,7 +75,7 @@ def _members(sites: Sites, axis: str) -> np.ndarray:
 
 
 def _is_worth(members: np.ndarray, sites: Sites) -> bool:
-    """Whether derivatives take at most half as many sweeps by groups of these members."""
+    """Return whether groups of these members at least halve the sweeps for derivatives."""
     num_groups, width = members.shape
     num_readings = sum(site.size for site in sites.lifted)
     num_sweeps = sites.num_white - members.size + width

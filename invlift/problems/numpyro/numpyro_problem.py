@@ -50,7 +50,7 @@ class SitesPrior(StandardNormalPrior):
         return np.asarray(self.draw(rng)[0])
 
     def draw(self, rng: np.random.Generator) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """The same, and readings by site of the model with them."""
+        """Draw w, (m,), of the model without readings, and new readings by site."""
         return _drawn(self, jax.random.key(rng.integers(2**32)))
 
 
@@ -60,7 +60,7 @@ def _drawn(prior: SitesPrior, rng_key):
 
 
 class SitesModel(ForwardModel):
-    """Readings less their scores, which are then the noise of a known scale of one.
+    """Model that predicts readings minus scores; the scores are noise of known scale one.
 
     Attributes
     ----------
@@ -68,11 +68,11 @@ class SitesModel(ForwardModel):
         Observed values by site.
     sites : Sites
     in_loops : tuple of bool
-        Of each latent site, whether a loop of the model depends on it.
+        For each latent site, true if a loop of the model depends on it.
     readings : tuple of NamedReading
-        Those that are lifted, by site.
+        Lifted readings, by site.
     kept_axes : tuple of (str, Axes)
-        Axes of the latent sites that are no numbers.
+        Axes of the latent sites that are arrays.
     """
 
     coefficients_name: ClassVar[None] = None
@@ -83,26 +83,26 @@ class SitesModel(ForwardModel):
 
     @property
     def readings(self) -> tuple[NamedReading, ...]:
-        """Those that are lifted."""
+        """Lifted readings, by site."""
         return tuple(NamedReading(site.name, *site.kept) for site in self.sites.lifted)
 
     @property
     def kept_axes(self) -> tuple:
-        """Axes of the latent sites that are no numbers."""
+        """Axes of the latent sites that are arrays."""
         return tuple((site.name, site.axes) for site in self.sites.latent if site.shape)
 
     def at(self, white: jax.Array) -> Trace:
-        """All that the model says at w, (m,)."""
+        """Evaluate the model at w, (m,)."""
         return self.sites.at(white, self.data)
 
     def __call__(self, white: jax.Array) -> jax.Array:
-        """Readings less scores, (d,), at w (m,)."""
+        """Return readings minus scores, (d,), at w (m,)."""
         return self._of_parts(self.sites.split(white))
 
     def value_and_jacobian(self, white: jax.Array) -> tuple[jax.Array, jax.Array]:
         """As :meth:`ForwardModel.value_and_jacobian`, (d,) and (d, m).
 
-        Loops are differentiated by the variables that they depend on, and not by the others.
+        Loops are differentiated only by the variables that they depend on.
         """
         is_wide = sum(site.size for site in self.sites.lifted) <= white.shape[0]
         if is_wide or all(self.in_loops) or not any(self.in_loops):
@@ -140,30 +140,31 @@ class NumPyroProblem(InverseProblem):
 
     @property
     def structure(self) -> Grouped | None:
-        """That of the groups of readings, if there are any."""
+        """Structure of the Jacobian by groups of readings; None without groups."""
         return None if self.grouping is None else self.grouping.structure
 
     @property
     def order(self) -> tuple[int, ...]:
-        """That of the groups of readings, if there are any."""
+        """Order of the unknowns by groups of readings; empty without groups."""
         return () if self.grouping is None else self.grouping.order
 
     def lifted(self) -> Lifted:
-        """By the groups of readings, if there are any."""
+        """Return the lifted target, in groups of readings if there are any."""
         return super().lifted() if self.grouping is None else Lifted(self)
 
     def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.log_reference_of_unknowns`.
 
-        What the model says beyond standard normal variables and scores of readings: densities of
-        sites that are taken in a coordinate or not lifted, and of readings next to their scores.
+        It is the part of the density that standard normal variables and scores of readings do not
+        cover: sites that have a coordinate or are not lifted, and the rest of lifted readings.
         """
         return self.model.at(white).log_reference
 
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
-        """Latent and deterministic sites by name, middles of the readings' distributions, scores.
+        """Return latent and deterministic sites by name, and middles and scores of the readings.
 
-        The last two are called ``predicted`` and ``noise_score``, (d,) each.
+        ``predicted`` (d,) holds the middles of their distributions, ``noise_score`` (d,) the
+        scores.
         """
         trace = self.model.at(coefficients)
         return trace.values | {"predicted": trace.centres, "noise_score": trace.scores}
@@ -178,7 +179,8 @@ class NumPyroProblem(InverseProblem):
     def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
         """As :meth:`InverseProblem.arrays`, by site.
 
-        Those of ``numpyro.factor`` are none.  Of a lifted site with gaps a list of its events.
+        Sites of ``numpyro.factor`` are left out.  A lifted site with missing events gives the list
+        of its present events.
         """
         model = self.model
         return {
@@ -187,7 +189,7 @@ class NumPyroProblem(InverseProblem):
         }
 
     def reading_noise(self) -> SitesNoise:
-        """The distributions of the observed sites."""
+        """Return the noise given by the distributions of the observed sites."""
         return SitesNoise(self)
 
     def lines(self) -> list[tuple[str, str]]:
@@ -199,7 +201,7 @@ class NumPyroProblem(InverseProblem):
 
 @dataclass(frozen=True, eq=False)
 class SitesNoise:
-    """Noise of the readings given draws, as a posterior asks for it: by site.
+    """Noise of the readings given draws, by site, for a posterior.
 
     Attributes
     ----------
@@ -209,16 +211,16 @@ class SitesNoise:
     problem: NumPyroProblem
 
     def log_likelihoods(self, chains: Sequence) -> dict[str, list[np.ndarray]]:
-        """Log densities by site, (num_draws, ...) for each chain, one for each event."""
+        """Return log densities of events by site, (num_draws, ...) for each chain."""
         model = self.problem.model
         return self._by_name([_log_densities(model, self._latent(draws)) for draws in chains])
 
     def new_readings(
         self, rng: np.random.Generator, chains: Sequence, paths: Mapping[str, np.ndarray]
     ) -> dict[str, list[np.ndarray]]:
-        """New readings by site, (num_draws, ...) for each chain, one set for each draw.
+        """Draw new readings by site, (num_draws, ...) for each chain, one set for each draw.
 
-        Of paths there are none, as they are not known as such.
+        ``paths`` is not used: a NumPyro model does not declare which of its sites are paths.
         """
         drawn = []
         for draws in chains:
@@ -228,7 +230,7 @@ class SitesNoise:
         return self._by_name(drawn)
 
     def _by_name(self, chains):
-        """Arrays by site in their order, for each chain."""
+        """Return arrays by site, in the order of the sites, for each chain."""
         names = [site.name for site in self.problem.model.sites.measured]
         return {name: [np.asarray(each[name]) for each in chains] for name in names}
 
@@ -249,7 +251,7 @@ def _new_readings(model: SitesModel, latent, keys):
 
 
 def numpyro_problem(model: Callable, *args, **kwargs) -> NumPyroProblem:
-    """Inverse problem of a NumPyro model.
+    """Build the inverse problem of a NumPyro model.
 
     See :func:`~invlift.app.problem.numpyro_model.from_numpyro`.
     """

@@ -1,4 +1,4 @@
-"""What sites a NumPyro model has: each is looked at once, and refused if it cannot be met."""
+"""Search for the sites of a NumPyro model; sites that are not supported are refused."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from invlift.unknowns.distributions.whitening import (
     unwrapped,
 )
 
-#: Draws of the latent sites of which one must have the observed values in their support.
+#: Draws of the latent sites; at one of them the observed values must be in their support.
 NUM_TRIES = 20
-#: Draws of a site by which its coordinate is shifted and scaled.
+#: Draws of a site that determine shift and scale of its coordinate.
 NUM_DRAWS = 200
 
 
 def find_sites(fn: Callable[[], Any]) -> tuple[Sites, dict[str, np.ndarray]]:
-    """The sites of a model, and the observed values by site.
+    """Find the sites of a model, and the observed values by site.
 
     Parameters
     ----------
     fn : callable
-        The model, of no arguments.
+        The model, without arguments.
 
     Returns
     -------
@@ -56,17 +56,17 @@ def find_sites(fn: Callable[[], Any]) -> tuple[Sites, dict[str, np.ndarray]]:
     for seed in range(NUM_TRIES - 1):
         try:
             return _sites_at(fn, seed)
-        except _Outside:  # of the support at this draw of the latent sites
+        except _Outside:  # outside the support at this draw of the latent sites
             continue
     return _sites_at(fn, NUM_TRIES - 1)
 
 
 class _Outside(Exception):
-    """A value has no score at a draw of the latent sites, and may have one at another."""
+    """Raised if a value has no score at a draw of the latent sites, but may have one at another."""
 
 
 def _sites_at(fn, seed: int) -> tuple[Sites, dict[str, np.ndarray]]:
-    """As :func:`find_sites`, from one draw, and the last where nothing is found at any."""
+    """Find the sites from one draw; at the last draw, raise the errors of :func:`find_sites`."""
     latent, observed, data = [], [], {}
     for name, msg in _traced(fn, seed).items():
         where = f"site {name}"
@@ -93,7 +93,7 @@ def _sites_at(fn, seed: int) -> tuple[Sites, dict[str, np.ndarray]]:
 
 
 class _Refusal(Messenger):
-    """Stops at what has no draw, or sites of its own."""
+    """Handler that refuses improper distributions, and control flow other than scan."""
 
     def process_message(self, msg) -> None:
         if msg["type"] == "control_flow" and msg["fn"] is not scan_wrapper:
@@ -147,7 +147,7 @@ def _check_some(latent, observed):
 
 
 def _axes(where: str, msg, shape: tuple[int, ...], num_event: int) -> Axes:
-    """Plates by their names, other axes numbered."""
+    """Return the axes of a value: plates by name, other axes numbered."""
     names = [f"{msg['name']}_dim_{axis}" for axis in range(len(shape))]
     for frame in msg["cond_indep_stack"]:
         axis = len(shape) - num_event + frame.dim
@@ -221,7 +221,7 @@ def _observed_site(where: str, msg, *, is_last: bool) -> tuple[Site, np.ndarray]
 
 
 def _numbers(where, given, value):
-    """An observed value in the shape that it has with its distribution."""
+    """Return an observed value, broadcast to the shape of its distribution."""
     value = np.asarray(value)
     if value.dtype.kind not in "biuf":
         raise InputError(where, "numbers", f"an array of {value.dtype}", "give it numbers")
@@ -255,7 +255,7 @@ def _check_value(where, given, value, is_used, is_last):
 
 
 def _centred(sites: Sites) -> list[Site]:
-    """The latent sites, with the shift and scale of those that are taken in a coordinate."""
+    """Return the latent sites, with shift and scale of those that have a coordinate."""
     if all(site.coordinate is None for site in sites.latent):
         return list(sites.latent)
     white = jax.jit(jax.vmap(lambda key: sites.draw(key)[0]))(

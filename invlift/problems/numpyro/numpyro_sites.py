@@ -1,4 +1,4 @@
-"""A NumPyro model as functions of standard normal variables: its sites, met one by one."""
+"""A NumPyro model as functions of standard normal variables, evaluated site by site."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from invlift.unknowns.distributions.of_numpyro import Coordinate
 from invlift.unknowns.distributions.scores import centre_of, log_rest_of, score_of
 from invlift.unknowns.distributions.whitening import coordinate_shape, exact_whitening, unwrapped
 
-#: What draws hold beside the sites.
+#: Names that draws hold beside the sites.
 RESERVED = ("predicted", "noise_score")
-#: NumPyro keeps its handlers in one list for all threads, and programs are made side by side.
+#: NumPyro keeps its handlers in one list for all threads, but programs are traced in parallel.
 ONE_AT_A_TIME = threading.RLock()
 
 
@@ -35,17 +35,17 @@ class Site(NamedTuple):
     kind : str
         Name of its distribution.
     shape : tuple of int
-        Of its value.
+        Shape of its value.
     axes : Axes
         Plates and other axes of the value, with numbers along them.
     size : int
         Number of standard normal variables of a latent site, or of scores of an observed one.
     coordinate : pair of tuples of float, or None
-        Shift and scale of the variables of a latent site that is taken in a coordinate.
+        Shift and scale of the variables of a latent site that has no exact whitening.
     num_event : int
-        Number of last axes of an observed value that are of one event.
+        Number of trailing axes of an observed value that belong to one event.
     used : tuple of int or None
-        Events of an observed value that are not missing, in their flat order; None for all of them.
+        Flat indices of the events of an observed value that are not missing; None for all.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Site(NamedTuple):
 
     @property
     def kept(self) -> tuple[tuple[int, ...], Axes]:
-        """Shape and axes of an observed value; of one with gaps, those of a list of its events."""
+        """Shape and axes of an observed value, or of the list of its events if some are missing."""
         if self.used is None:
             return self.shape, self.axes
         first = len(self.shape) - self.num_event
@@ -67,7 +67,7 @@ class Site(NamedTuple):
         return (len(self.used), *self.shape[first:]), events
 
     def without_gaps(self, values: jax.Array) -> jax.Array:
-        """An observed value, or what is of its shape, of the shape that is kept."""
+        """Remove missing events from an array of the observed value's shape."""
         values = jnp.broadcast_to(values, self.shape)
         if self.used is None:
             return values
@@ -76,14 +76,14 @@ class Site(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """A model with what is known of its sites: it can be called at any values of the latent ones.
+    """A model with its latent and observed sites, which can be evaluated at any latent values.
 
     Attributes
     ----------
     fn : callable
-        The model, of no arguments.
+        The model, without arguments.
     latent, observed : tuple of Site
-        In their order.
+        In the order of the model.
     """
 
     fn: Callable[[], Any]
@@ -101,15 +101,15 @@ class Sites(NamedTuple):
         return tuple(site for site in self.observed if site.size)
 
     def split(self, white: jax.Array) -> list[jax.Array]:
-        """Standard normal variables (m,) by latent site, (size,) each."""
+        """Split standard normal variables (m,) into those of each latent site, (size,) each."""
         return jnp.split(white, np.cumsum([site.size for site in self.latent])[:-1])
 
     def at(self, white: jax.Array, data: Mapping[str, jax.Array]) -> Trace:
-        """All that the model says at standard normal variables (m,) of readings by site."""
+        """Evaluate the model at standard normal variables (m,), with readings by site."""
         return self.at_parts(self.split(white), data)
 
     def at_parts(self, parts: Sequence[jax.Array], data: Mapping[str, jax.Array]) -> Trace:
-        """The same at the variables of each latent site."""
+        """Evaluate the model as :meth:`at`, at the variables of each latent site."""
         walk = _Walk(self, parts, data)
         self._run(walk)
         scores = [walk.scores[site.name] for site in self.lifted]
@@ -119,13 +119,13 @@ class Sites(NamedTuple):
         )
 
     def draw(self, rng_key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """Standard normal variables (m,) of a draw of the latent sites, and new readings."""
+        """Draw the latent sites, as standard normal variables (m,), and new readings."""
         drawn = _Draw(self, rng_key)
         self._run(drawn)
         return jnp.concatenate([drawn.white[site.name] for site in self.latent]), drawn.data
 
     def readings(self, data: Mapping[str, jax.Array]) -> jax.Array:
-        """The readings that have scores, (d,), of all by site, one site after the other."""
+        """Return the readings that have scores, (d,), one site after the other."""
         return jnp.concatenate([_used(site, data[site.name]) for site in self.lifted]).astype(float)
 
     @property
@@ -134,14 +134,14 @@ class Sites(NamedTuple):
         return tuple(site for site in self.observed if site.kind != "Unit")
 
     def log_densities(self, values: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        """Log densities by observed site, of each event, at values of all sites by name."""
+        """Return the log density of each event by observed site, at values of all sites by name."""
         messages = self._met(values).items()
         return {name: _log_densities(site, msg) for name, (site, msg) in messages}
 
     def new_readings(
         self, values: Mapping[str, jax.Array], rng_key: jax.Array
     ) -> dict[str, jax.Array]:
-        """Readings by observed site, drawn anew at values of all sites by name."""
+        """Draw new readings by observed site, at values of all sites by name."""
         messages = self._met(values)
         keys = jax.random.split(rng_key, len(messages))
         return {
@@ -150,7 +150,7 @@ class Sites(NamedTuple):
         }
 
     def _met(self, values):
-        """The measured sites with what NumPyro knows of each at all values by name."""
+        """Return each measured site and NumPyro's message of it, at values of all sites by name."""
         given = _Given(values)
         self._run(given)
         return {site.name: (site, given.met[site.name]) for site in self.measured}
@@ -161,14 +161,15 @@ class Sites(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a model says at one point.
+    """Values, scores and log density of a model at one point.
 
     Attributes
     ----------
     values : dict of arrays
-        Of latent and deterministic sites, by name.
+        Values of latent and deterministic sites, by name.
     scores, centres : (d,)
-        Of the readings with scores, one site after the other; middles of their distributions.
+        Scores of the readings that have them, one site after the other, and middles of their
+        distributions.
     log_reference : ()
         Log density of all sites relative to that of standard normal variables and scores.
     """
@@ -180,9 +181,9 @@ class Trace(NamedTuple):
 
 
 class _Filled(Messenger):
-    """Gives the sites of a model their values; those within a scan one after the other.
+    """Handler that sets the values of a model's sites; within a scan, at one time after the other.
 
-    A subclass writes :meth:`value_of` and :meth:`meet`, and has the ``names`` of the sites.
+    A subclass implements :meth:`value_of` and :meth:`meet`, and has the ``names`` of the sites.
     """
 
     names: Collection[str]
@@ -191,16 +192,16 @@ class _Filled(Messenger):
         if msg["type"] == "control_flow":
             self._enter(msg)
         elif msg["type"] == "sample" and msg["name"] in self.names:
-            if not msg.get("_control_flow_done"):  # else it was given its value within
+            if not msg.get("_control_flow_done"):  # else its value was set within the scan
                 msg["value"] = self.value_of(msg, None)
             self.meet(msg)
 
     def value_of(self, msg, index: jax.Array | None) -> jax.Array:
-        """The value of a site, or that of one time of a site within a scan."""
+        """Return the value of a site; within a scan, its value at one time."""
         raise NotImplementedError
 
     def meet(self, msg) -> None:
-        """Take note of a site that has its value; of one within a scan, those of all times."""
+        """Record a site after its value is set; after a scan, with the values of all times."""
         raise NotImplementedError
 
     def _enter(self, msg):
@@ -222,7 +223,7 @@ class _Filled(Messenger):
 
 
 class _Given(_Filled):
-    """Values by name, and the messages of their sites."""
+    """Handler that sets values given by name, and records the messages of their sites."""
 
     def __init__(self, values: Mapping[str, jax.Array]) -> None:
         super().__init__()
@@ -238,7 +239,7 @@ class _Given(_Filled):
 
 
 class _Walk(_Filled):
-    """Gives each latent site its value, each observed one its readings, and adds up."""
+    """Handler that sets latent values and readings, and adds up scores and log density."""
 
     def __init__(
         self, sites: Sites, parts: Sequence[jax.Array], data: Mapping[str, jax.Array]
@@ -291,7 +292,7 @@ class _Walk(_Filled):
 
 
 class _Draw(_Filled):
-    """Draws each site from its distribution, and finds the variables that give the latent ones."""
+    """Handler that draws each site, and computes the standard normal variables of latent sites."""
 
     def __init__(self, sites: Sites, rng_key: jax.Array) -> None:
         super().__init__()
@@ -324,7 +325,7 @@ class _Draw(_Filled):
 def _transformed(
     site: Site, given: dist.Distribution, white: jax.Array, index: jax.Array | None
 ) -> jax.Array:
-    """The value of a latent site at its variables, (size,), or that of one time of a scan."""
+    """Return the value of a latent site at its variables, (size,); in a scan, at one time."""
     shape = site.shape
     if index is not None:
         shape, white = shape[1:], white.reshape(shape[0], -1)[index]
@@ -338,7 +339,7 @@ def _transformed(
 
 
 def _coordinate(site: Site, given: dist.Distribution) -> Coordinate:
-    """The coordinate of a latent site, of its distribution as it is now."""
+    """Return the coordinate of a latent site for its current distribution."""
     return _in_shape(given, site.shape, jnp.asarray(site.coordinate))
 
 

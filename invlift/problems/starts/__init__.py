@@ -1,1 +1,1 @@
-"""Where chains start: fits to the data, ways onto a manifold, and the search for one."""
+"""Starts of chains: fits to the data, moves onto a manifold, and the search for a start."""

@@ -1,4 +1,4 @@
-"""Where chains start: a draw from the prior, moved onto the data by damped Gauss-Newton steps."""
+"""Starts of chains: a prior draw, fitted to the data by damped Gauss-Newton steps."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from invlift.lift.jacobians import BorderedJacobian
 from invlift.lift.jacobians.diagonal import DiagonalJacobian
 from invlift.problems.problem import InverseProblem
 
-#: Gauss-Newton steps; a nearly linear problem needs two or three.
+#: Maximum number of Gauss-Newton steps; a nearly linear problem needs two or three.
 MAX_ITERATIONS = 50
-#: Share of a Gauss-Newton step below which no other is tried.
+#: Share of a Gauss-Newton step below which no smaller share is tried.
 LEAST_SCALE = 1e-4
-#: Gain of a step after which a start is good enough, next to what is minimised.
+#: Gain of a step, relative to the objective, below which the search ends.
 ENOUGH = 1e-3
 
 
 class _Search(NamedTuple):
-    """Where the minimisation is.
+    """State of the minimisation.
 
     Attributes
     ----------
     white, value, by_white : (m,), (d,), (d, m)
-        The best so far, the readings there and their derivatives; NaN if nothing has been
-        evaluated.
+        Best w so far, the readings there and their derivatives; the last two are NaN before the
+        first evaluation.
     full : (m,)
-        Where a full step leads to from there.
+        End of a full step from there.
     objective, scale : ()
-        What is minimised, and the share of the step to try next.
+        Value of the objective, and the share of the step to try next.
     count : () int
         Steps taken.
     is_done : () bool
@@ -47,13 +47,13 @@ class _Search(NamedTuple):
 
 
 def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
-    """A start on the lifted manifold, dispersed like the prior where the data say nothing.
+    """Return a start on the lifted manifold, dispersed like the prior where data say nothing.
 
     Draws theta* = (zeta*, w*) and eta* from the standard normal distribution, then minimises
-    |w - w*|^2 + |eta(w) - eta*|^2 by Gauss-Newton steps, halved until they help, where eta(w) are
-    the noise variables that w leaves to explain the data, at the noise parameters drawn.  In a
-    linear problem with Gaussian noise this is an exact posterior draw given these (randomised
-    maximum likelihood: Kitanidis 1995; Oliver, He & Reynolds 1996).
+    |w - w*|^2 + |eta(w) - eta*|^2 by Gauss-Newton steps, halved until they help.  Here eta(w) are
+    the noise variables that explain the data at w and zeta*.  In a linear problem with Gaussian
+    noise this is an exact posterior draw given these (randomised maximum likelihood: Kitanidis
+    1995; Oliver, He & Reynolds 1996).
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
     Returns
     -------
     (h + m + d,)
-        Exactly on the manifold: whatever misfit is left goes into eta.  NaN only if the model is
-        not finite at the draw.
+        Exactly on the manifold: eta takes the remaining misfit.  NaN only if the model is not
+        finite at the draw.
     """
     return initial_point(problem, rng_key)[0]
 
 
 def initial_point(problem: InverseProblem, rng_key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The same, and the derivatives of the noise-free readings by w there, (d, m)."""
+    """Return :func:`initial_position`, and derivatives of its noise-free readings by w, (d, m)."""
     key_theta, key_eta = jax.random.split(rng_key)
     theta = jax.random.normal(key_theta, (problem.num_unknowns,))
     eta = jax.random.normal(key_eta, (problem.num_observations,))
@@ -90,7 +90,7 @@ def fit(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Minimise |w - anchor|^2 + |eta(w) - eta|^2 by damped Gauss-Newton steps.
 
-    With anchor and eta zero the most probable w, for Gaussian noise of parameters zeta.
+    With anchor and eta zero, this is the most probable w for Gaussian noise of parameters zeta.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def fit(
     start : (m,) or None
         Where the search starts, if not at the anchor.
     gain : float
-        Gain of a step that is negligible, next to what is minimised, or to d.
+        Negligible gain of a step, relative to the smaller of the objective and d.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def fit(
         return jnp.sum((white - anchor) ** 2) + jnp.sum(misfit**2)
 
     def evaluate(white):
-        """The readings, their derivatives, and where a full step leads to."""
+        """Return the readings, their derivatives, and the end of a full step."""
         value, by_white = problem.value_and_jacobian(white)
         noise, slope = problem.noise_variables(value, zeta)
         misfit = (eta - noise) / slope  # in units of the observations
@@ -131,8 +131,9 @@ def fit(
         value, by_white, full = evaluate(candidate)
         after = objective(candidate, value)
         is_better = after < search.objective
-        # Done where no step helps, or the gain is negligible: next to d, about which the objective
-        # is in the end, as a reading that cannot be fitted may make up nearly all of it.
+        # Done if no step helps, or the gain is negligible.  The gain is compared with d, too: the
+        # objective is about d in the end, unless one reading that cannot be fitted makes up nearly
+        # all of it.
         negligible = gain * jnp.minimum(search.objective, problem.num_observations)
         is_done = jnp.where(
             is_better, search.objective - after < negligible, search.scale <= LEAST_SCALE

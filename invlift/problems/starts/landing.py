@@ -1,4 +1,4 @@
-"""From a rough position onto the manifold."""
+"""Gauss-Newton moves from a rough position onto the manifold."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from invlift.programs.compilation import program
 from invlift.projections import distance_to_manifold, normal_move
 from invlift.targets import ConstrainedTarget
 
-#: Moves, and how often one is halved.
+#: Maximum numbers of moves, and of halvings of one move.
 MAX_MOVES, MAX_HALVINGS = 50, 20
 #: Distance at which a position is on the manifold, relative to positions larger than 1.
 CLOSE_ENOUGH = 1e-13
-#: Part of a gradient, relative to its length, that is not a combination of others': less is none.
+#: Smallest part of a gradient, relative to its length, that counts as independent of the others.
 INDEPENDENT = 1e-10
-#: Entries of all gradients beyond which they are not looked at, as that takes longer than it helps.
+#: Largest number of entries of all gradients that are checked; the check of more is too slow.
 MAX_ENTRIES = 2_000_000
 
 
 def onto_manifold(
     target: ConstrainedTarget, position: np.ndarray, close_enough: float = CLOSE_ENOUGH
 ) -> np.ndarray:
-    """Move a position towards the manifold, by the shortest moves of Gauss and Newton.
+    """Move a position onto the manifold by Gauss-Newton moves of least length.
 
-    A move is halved until it takes away half of what it would if the constraint were linear, which
-    is measured by the move that mends the rest (Deuflhard 2011, section 3.3, the restricted natural
-    monotonicity test).
+    A move is halved until it achieves half of the reduction that a linear constraint would give.
+    The reduction is measured by the move for the remaining constraint (Deuflhard 2011, section 3.3,
+    the restricted natural monotonicity test).
 
     Parameters
     ----------
@@ -41,15 +41,15 @@ def onto_manifold(
     Returns
     -------
     (Q,) array
-        On the manifold, to rounding by default; or where no move led closer, which is for the
-        caller to see.
+        On the manifold, to rounding by default.  If no move led closer, the last position: the
+        caller must check this.
     """
     position = np.asarray(position, dtype=float)
     point, distance, move = _look(target, position)
     for _ in range(MAX_MOVES):
-        if not distance > close_enough:  # nor where it is not a number
+        if not distance > close_enough:  # also ends where it is NaN
             break
-        before = np.abs(move).max()  # which is what the constraint here takes
+        before = np.abs(move).max()  # size of the move for the constraint here
         for halving in range(MAX_HALVINGS):
             share = 0.5**halving
             there = position - share * np.asarray(move)
@@ -63,9 +63,9 @@ def onto_manifold(
 
 
 def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> float:
-    """How far a position, (Q,), is from the manifold, relative to positions larger than 1.
+    """Distance of a position, (Q,), from the manifold, relative to positions larger than 1.
 
-    Not a number where the constraint or its Jacobian is not finite.
+    NaN where the constraint or its Jacobian is not finite.
     """
     return float(_look(target, np.asarray(position, dtype=float))[1])
 
@@ -73,17 +73,17 @@ def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> f
 def check_independent(target: ConstrainedTarget, position: np.ndarray, names: list[str]) -> None:
     """Check that the gradients of all constraints at a position, (Q,), are independent.
 
-    Where they would have more than 2,000,000 entries they are not looked at.
+    Gradients with more than 2,000,000 entries are not checked.
 
     Parameters
     ----------
     names : list of str
-        Of the constraints, or none: they are then numbered.
+        Names of the constraints; if empty, constraints are numbered.
 
     Raises
     ------
     InputError
-        If one is not: samplers then find no way back onto the manifold.
+        If one is not: samplers could then not return to the manifold.
     """
     point, *_ = _look.shapes(target, position)
     if point.constraint.size * position.size > MAX_ENTRIES:
@@ -106,7 +106,7 @@ def check_independent(target: ConstrainedTarget, position: np.ndarray, names: li
 
 @program
 def _gradients(target, position):
-    """Those of the constraints, (d, Q)."""
+    """Return the gradients of the constraints, (d, Q)."""
     point = target.point(position)
     units = jnp.eye(point.constraint.size)
     return jax.vmap(lambda unit: target.apply_jacobian_transpose(point, unit))(units)
@@ -114,7 +114,7 @@ def _gradients(target, position):
 
 @program
 def _look(target, position):
-    """The point, its distance to the manifold, and the shortest move that mends it."""
+    """Return the point, its distance to the manifold, and the shortest move that removes it."""
     point = target.point(position)
     multiplier = target.solve_gram(point, point.constraint)
     return (

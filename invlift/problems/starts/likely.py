@@ -1,4 +1,4 @@
-"""From a point of a manifold near a draw along it to where the density says a chain may start."""
+"""Moves along a manifold, from a point near a draw to a likely start of a chain."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from invlift.programs.compilation import program
 from invlift.projections import distance_to_manifold, project_momentum
 from invlift.targets import ConstrainedTarget
 
-#: Moves and halvings of one at most, moves that are remembered, distance from the manifold between
-#: moves, relative to positions larger than 1, and the gain of a move that is the last.
+#: Maximum numbers of moves, and of halvings of one; number of moves remembered; distance from the
+#: manifold between moves, relative to positions larger than 1; and gain below which moves end.
 MAX_MOVES, MAX_HALVINGS, NUM_REMEMBERED, NEAR, NEGLIGIBLE = 60, 20, 8, 1e-9, 0.1
-#: Share of what the slope promises that a move must gain, and how many times as long as the last a
-#: move may be: the search does not converge from far away, and takes long to fail.
+#: Share of the gain predicted by the slope that a move must reach, and largest length of a move
+#: relative to the last one: from far away the return to the manifold fails, which takes long.
 ENOUGH, GROWTH = 1e-4, 3.0
 
 
 def likely_position(
     target: ConstrainedTarget, position: np.ndarray, drawn: np.ndarray
 ) -> np.ndarray:
-    """Move a position along the manifold to where |q - drawn|^2 / 2 - l(q) is least.
+    """Minimise |q - drawn|^2 / 2 - l(q) along the manifold from a position on it.
 
-    With l the log density relative to the standard normal one.  Of a linear constraint, where l is
-    constant, this is what is nearest to the draw, an exact draw of the density on the manifold
-    (randomised maximum likelihood: Kitanidis 1995; Oliver, He & Reynolds 1996).  Without l the
-    Gram term would be missing, and noise of a path whose strength is unknown would be the stronger
-    the more readings there are, as strong noise leads to all of them by short moves.
+    Here l is the log density relative to the standard normal one.  For a linear constraint and
+    constant l, the minimum is the point nearest to the draw, which is an exact draw of the density
+    on the manifold (randomised maximum likelihood: Kitanidis 1995; Oliver, He & Reynolds 1996).
+    Without l the Gram term would be missing.  Unknown strength of the noise of a path would then
+    grow with the number of readings, as strong noise leads to all of them by short moves.
 
     The moves are those of the method of Broyden, Fletcher, Goldfarb & Shanno with limited memory
     (Nocedal & Wright 2006, algorithm 7.4), projected onto the tangent space, halved until they
@@ -47,7 +47,7 @@ def likely_position(
         On the manifold.
     """
     point, before, slope, _ = _look(target, position, drawn)
-    pairs, longest = [], 1.0  # moves, and how the slope changed along them
+    pairs, longest = [], 1.0  # moves, and changes of the slope along them
     for _ in range(MAX_MOVES):
         move = np.asarray(_tangent(target, point, -_newton_like(np.asarray(slope), pairs)))
         move = move / max(1.0, np.linalg.norm(move) / longest)
@@ -71,7 +71,7 @@ def likely_position(
 
 
 def _newton_like(slope, pairs):
-    """The slope, (Q,), multiplied by an inverse of the second derivatives that the pairs tell."""
+    """Multiply the slope, (Q,), by the inverse Hessian that the pairs approximate."""
     direction, shares = slope.copy(), []
     for move, change in reversed(pairs):
         shares.append((move @ direction) / (move @ change))
@@ -86,7 +86,7 @@ def _newton_like(slope, pairs):
 
 @program
 def _look(target, position, drawn):
-    """The point, what is to be least, its slope along the manifold, and the distance from it."""
+    """Return the point, the objective, its slope along the manifold, and the distance from it."""
     point = target.point(position)
     away = position - drawn
     slope = project_momentum(target, point, away - point.logdensity_grad)

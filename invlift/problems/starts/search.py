@@ -32,46 +32,46 @@ from invlift.problems.starts.landing import (
 from invlift.problems.starts.likely import likely_position
 from invlift.programs.compilation import program
 
-#: What searches are at, with the number of the chain: for displays, so that no other log has it.
+#: Progress of searches, with the number of the chain: for displays, not for other logs.
 PHASES = logging.getLogger(f"{__name__}.phases")
 PHASES.setLevel(logging.INFO)
 PHASES.propagate = False
 
-#: Prior draws tried for a chain until there are enough at which all is finite.
+#: Maximum number of prior draws that are tried for a chain.
 MAX_STARTS = 20
-#: Starts that are compared.  With many unknowns, where one may take seconds, the first NUM_AGREEING
-#: are enough if no start's mode outweighs another's, and the first alone if its mode is as likely
-#: as that of data which the prior itself has made.
+#: Number of starts that are compared.  With many unknowns, where one may take seconds, the first
+#: NUM_AGREEING are enough if no start's mode outweighs another's.  The first alone is enough if its
+#: mode is as likely as for data drawn from the prior.
 NUM_CANDIDATES, NUM_AGREEING = 12, 3
-#: By how much the log mass of a mode falls short of another's that outweighs it.
+#: Difference of log masses above which one mode outweighs another.
 NEGLIGIBLE = np.log(100.0)
-#: Standard deviations of the noise by which a start may miss the readings.
+#: Largest misfit of a start, in standard deviations of the noise.
 MAX_MISFIT = 10.0
-#: Most that a start which was moved onto a manifold may be away from it, and random directions by
-#: which the sensitivity of the readings is then estimated, to a fifth of it.
+#: Largest distance from the manifold of a start that was moved onto it, and number of random
+#: directions that estimate the sensitivity of the readings, to a fifth of it.
 CLOSE_ENOUGH, NUM_DIRECTIONS = 1e-9, 16
 
 
-#: Prior draws for which readings must be alike to be so for all.
+#: Prior draws at which predictions must be equal to count as equal for all unknowns.
 NUM_ALIKE = 3
 
 
 class Fit(NamedTuple):
-    """How the mode near a start explains the readings as they are, (d,) each.
+    """Fit of the original readings at the mode near a start, (d,) each.
 
     Attributes
     ----------
     predicted : (d,)
     eta : (d,)
-        Noise variables that are left, standard normal before the data.
+        Noise variables at the mode; standard normal before the data.
     sigma : (d,)
         Scales of the noise.
     sd : (d,)
-        By how much each reading changes with its noise variable, in its unit.
+        Change of each reading per unit of its noise variable, in the unit of the reading.
     white : (m,)
-        Where the mode is.
+        Position of the mode.
     white_sd : (m,)
-        Standard deviations of these in the normal approximation there; 1 before the data.
+        Standard deviations of w in the normal approximation there; 1 before the data.
     """
 
     predicted: np.ndarray
@@ -83,13 +83,13 @@ class Fit(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a chain starts: a position, (target.dimension,), and what is known of it, (d,) each.
+    """Start of a chain: a position, (target.dimension,), its misfit and sensitivity, (d,) each.
 
-    The misfit is how far the readings are from the predictions there, in standard deviations of the
-    noise; zero if the noise has unknown parameters: its scale grows with what does not fit. The
-    sensitivity is how far each reading moves with the field in standard deviations of its noise:
-    one standard deviation of the prior's, at the mode nearby.  The fit is that of this mode, None
-    where none was looked for.
+    The misfit is the distance of the readings from the predictions there, in standard deviations of
+    the noise.  It is zero if the noise has unknown parameters, as its scale grows with the misfit.
+    The sensitivity is the change of each reading with the field, in standard deviations of its
+    noise, for one standard deviation of the prior at the mode nearby.  The fit is that of this
+    mode; None if no mode was searched for.
     """
 
     position: np.ndarray
@@ -107,27 +107,26 @@ def find_start(
     *,
     approximation: LaplaceApproximation | None = None,
 ) -> Start:
-    """A start for a chain: :func:`~invlift.problems.starts.fit.initial_position` of a prior draw.
+    """Find a start of a chain: :func:`~invlift.problems.starts.fit.initial_position` of a draw.
 
-    With an approximation of the posterior, a draw of that.
+    Draws are from the prior, or from an approximation of the posterior if one is given.
 
-    Of several such draws with a finite density, as ``evaluate_fn`` finds it, the first is taken
-    whose mode holds no less than a hundredth of the posterior probability of any other's
-    (:func:`~invlift.problems.laplace_approximation.find_mode`): a draw leads to the nearest mode,
-    which may hold next to nothing, and no chain would leave it.  Where several modes hold some,
-    draws still decide between them, so that chains that start in different ones show it.  With few
-    unknowns the density at the draw itself is also to be no less than a hundredth of the highest:
-    from far above the noise's scale a chain may still come to another mode than the nearest.
-    With many unknowns and known noise a first mode is taken at once if it
-    :func:`is enough <invlift.problems.laplace_approximation.is_enough>`.
+    Several draws with a finite density, as ``evaluate_fn`` computes it, are compared.  The first is
+    taken whose mode holds at least a hundredth of the posterior probability of every other mode
+    (:func:`~invlift.problems.laplace_approximation.find_mode`).  A draw leads to the nearest mode,
+    which may hold almost no probability, and no chain would leave it.  Where several modes hold
+    some, the draws decide between them, so that chains in different modes show it.  With few
+    unknowns the density at the draw must also be at least a hundredth of the highest: from far
+    above the noise's scale a chain may still reach another mode than the nearest.  With many
+    unknowns and known noise, a first mode is taken at once if it :func:`is enough
+    <invlift.problems.laplace_approximation.is_enough>`.
 
-    For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
-    first draw of that form that the shortest moves lead onto the manifold, to where readings are
-    missed by ten standard deviations of the noise at most; if there is none, that of the smallest
-    misfit.
+    If the lifted target is not dense, the first draw is taken that Gauss-Newton moves lead onto the
+    manifold with a misfit of at most ten standard deviations of the noise.  If there is none, the
+    draw of the smallest misfit is taken.
 
-    An InputError if none of 20 draws has a finite density, or leads onto the manifold; with the
-    readings that follow from others, if that is why.
+    Raises an InputError if none of 20 draws has a finite density or leads onto the manifold.  It
+    names readings that follow from others, if these are the cause.
     """
     problem = target.problem.searched
     draws = _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation)
@@ -139,8 +138,9 @@ def find_start(
 
 
 class _Draw(NamedTuple):
-    """A lifted point with its log density, zero where draws are not compared by it, its position
-    on the target and its misfit.
+    """A lifted point, its log density, its position on the target, and its misfit.
+
+    The log density is zero where draws are not compared by it.
     """
 
     lifted: np.ndarray
@@ -150,7 +150,7 @@ class _Draw(NamedTuple):
 
 
 def _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation) -> Iterator[_Draw]:
-    """Those draws at which all is finite."""
+    """Yield the draws at which all values are finite."""
     problem = target.problem.searched
     lifted_target = problem.lifted()
     is_drawn = lifted_target.is_dense or approximation is not None
@@ -170,7 +170,7 @@ def _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation) -> It
 
 
 def _of_a_small_misfit(problem: InverseProblem, draws: Iterator[_Draw]) -> Start | None:
-    """The first that misses no reading by much, or the one that misses them least."""
+    """Return the first start of small misfit, else that of the smallest; None without draws."""
     starts = []
     for draw in draws:
         sensitivity = np.asarray(_estimated_sensitivity(problem, draw.lifted))
@@ -181,8 +181,9 @@ def _of_a_small_misfit(problem: InverseProblem, draws: Iterator[_Draw]) -> Start
 
 
 def _of_a_likely_mode(problem: InverseProblem, draws: Iterator[_Draw]) -> Start | None:
-    """The first near a mode that no other one's outweighs; with few unknowns of those that are not
-    far less likely than others.
+    """Return the first start near a mode that no other mode outweighs; None without draws.
+
+    With few unknowns, starts that are far less likely than others are left out.
     """
     starts, masses, logdensities = [], [], []
     has_many = problem.num_unknowns > FEW_UNKNOWNS
@@ -201,13 +202,13 @@ def _of_a_likely_mode(problem: InverseProblem, draws: Iterator[_Draw]) -> Start 
 
 
 def _not_outweighed(indices: Iterable[int], logs: Sequence[float]) -> list[int]:
-    """Those whose log probability is not less than a hundredth of another's."""
+    """Return the indices whose probability is at least a hundredth of the largest."""
     least = max((logs[index] for index in indices), default=0.0) - NEGLIGIBLE
     return [index for index in indices if logs[index] >= least]
 
 
 def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
-    """Why there is no start; constraints that follow from others are an error of their own."""
+    """Return the error for a missing start; some causes raise a more specific error."""
     where, target = f"chain {chain}, start", problem.lifted()
     _check_signs(problem, where)
     _check_repeated(problem, where, seed)
@@ -234,7 +235,7 @@ def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
 
 
 def _check_signs(problem: InverseProblem, where: str) -> None:
-    """Refuse readings of a sign that relative noise cannot give to what the prior predicts."""
+    """Refuse readings that differ from predictions in sign, which relative noise cannot change."""
     predicted = problem.model(problem.prior.transform(np.zeros(problem.prior.num_white)))
     readings = np.asarray(problem.observed)
     wrong = np.flatnonzero(np.asarray(predicted) * readings <= 0.0)
@@ -248,7 +249,7 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
 
 
 def _check_repeated(problem: InverseProblem, where: str, seed: int) -> None:
-    """Refuse readings that are alike for any unknowns but differ by far more than their noise."""
+    """Refuse readings with equal predictions that differ by far more than their noise."""
     rng, noise = np.random.default_rng(seed), problem.noise
     theta = [rng.standard_normal(problem.num_unknowns) for _ in range(NUM_ALIKE)]
     predicted = np.stack([np.asarray(prediction(problem, each)) for each in theta])
@@ -269,9 +270,10 @@ def _check_repeated(problem: InverseProblem, where: str, seed: int) -> None:
 
 
 def _landed(target, seed, chain, attempt) -> np.ndarray:
-    """Likely point on the lifted manifold near a draw, with its noise parameters; NaN without one.
+    """Return a likely point on the lifted manifold near a draw, or NaN if none is reached.
 
-    What :func:`~invlift.problems.starts.fit.initial_position` finds of the general form.
+    It keeps the noise parameters of the draw.  For targets that are not dense it replaces
+    :func:`~invlift.problems.starts.fit.initial_position`.
     """
     if target.problem.noise.num_parameters:
         target = replace(target, holds_noise=True)
@@ -283,19 +285,19 @@ def _landed(target, seed, chain, attempt) -> np.ndarray:
 
 
 # Programs -----------------------------------------------------------------------------------------
-# Of the problem, which all its targets share.  Nothing is left to NumPy, which would take over in a
-# process that has been sent the target and does not sum in the same order.
+# They take the problem, which all its targets share.  No sum is left to NumPy: in a process that
+# has been sent the target, NumPy would take over and sum in another order.
 
 
 def start_key(seed, chain, attempt):
-    """Key of the random numbers of a start."""
+    """Return the key of the random numbers of a start."""
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
     return jax.random.fold_in(key, attempt)
 
 
 @program
 def _miss(target, position):
-    """Predictions less the noise-free readings that the data would mean, (d,)."""
+    """Return predictions minus the noise-free readings that data and noise imply, (d,)."""
     problem = target.problem
     theta, eta = jnp.split(target.to_lifted(position), [problem.num_unknowns])
     noise_free = problem.observed
@@ -306,8 +308,9 @@ def _miss(target, position):
 
 @program
 def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
-    """A draw from the prior moved onto the data, lifted, and its log density; or one of an
-    approximation, all of which are as good.
+    """Return a lifted draw, fitted to the data or from an approximation, and its log density.
+
+    The log density is zero for draws from an approximation, which are all equally good.
     """
     key, lifted = start_key(seed, chain, attempt), LiftedPosterior(problem)
     if approximation is not None:
@@ -320,21 +323,23 @@ def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
 
 @program
 def from_lifted(target, lifted):
-    """Position of a target, (target.dimension,), from a point on the lifted manifold."""
+    """Return the position of a target, (target.dimension,), from a point on the lifted manifold."""
     return target.from_lifted(lifted)
 
 
 @program
 def lifted_above(problem: InverseProblem, white):
-    """The lifted point above standard normal variables, (m,), at the most probable noise."""
+    """Lift standard normal variables, (m,), at the most probable noise parameters."""
     zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
     return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
 
 
 @program
 def _look_at_mode(problem: InverseProblem, lifted):
-    """Log mass, |w|^2 + |eta|^2, sensitivity of readings and what `Fit` holds at the mode near a
-    lifted point.
+    """Return the values that describe the mode near a lifted point.
+
+    These are its log mass, |w|^2 + |eta|^2, the sensitivity of the readings, and the fields of
+    `Fit`.
     """
     mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
     whole = problem.whole
@@ -351,7 +356,7 @@ def _look_at_mode(problem: InverseProblem, lifted):
 
 @program
 def _drawn_and_rough(target, seed, chain, attempt):
-    """A standard normal draw, and a position near it from which the manifold is reached."""
+    """Return a standard normal draw, and a rough position near it to be moved onto the manifold."""
     drawn = jax.random.normal(start_key(seed, chain, attempt), (target.dimension,))
     return drawn, target.rough_position(drawn)
 
@@ -363,7 +368,7 @@ def _to_lifted(target, position):
 
 @program
 def _estimated_sensitivity(problem: InverseProblem, lifted):
-    """The sensitivity as a standard deviation over random directions, without derivatives."""
+    """Estimate the sensitivity as a standard deviation over random directions."""
     zeta, white = problem.split(lifted[: problem.num_unknowns])
     predicted, push = jax.linearize(lambda w: problem.predict(jnp.concatenate([zeta, w])), white)
     directions = jax.random.normal(jax.random.key(0), (NUM_DIRECTIONS, white.size))

@@ -1,4 +1,4 @@
-"""What functions and readings of models in time must be, and what is said if they are not."""
+"""Checks of functions and readings of models in time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from invlift.unknowns.priors.named import Shapes
 
 
 def call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: Any) -> Any:
-    """What a user's function returns, its faults told as bad input."""
+    """Call a user's function; its errors are reported as bad input."""
     arguments = ", ".join([*["time", "state"][2 - len(leading) :], *unknowns])
     remedy = "take each unknown by its name or as **others, and call time and state otherwise"
     with as_input_error(name, f"a JAX function of {arguments}", remedy):
@@ -39,13 +39,13 @@ def check_named(where: str, given: Any) -> None:
 
 
 def shapes_of(where: str, named: Any) -> Shapes:
-    """Names and shapes of what a function returns."""
+    """Return names and shapes of the values that a function returns."""
     check_named(where, named)
     return tuple((str(name), np.shape(value)) for name, value in named.items())
 
 
 def check_same(where: str, what: str, given: Shapes, expected: Shapes) -> None:
-    """Check names and shapes, in any order."""
+    """Check that names and shapes are as expected, in any order."""
     if dict(given) != dict(expected):
         wanted, has = (
             ", ".join(f"{name} {shape}" if shape else name for name, shape in shapes)
@@ -55,9 +55,9 @@ def check_same(where: str, what: str, given: Shapes, expected: Shapes) -> None:
 
 
 def check_names(state: Shapes, rows: Shapes, unknowns: Shapes, *, is_part: bool) -> None:
-    """Check that draws have one name for one thing.
+    """Check that names of state, readings and unknowns do not clash in the draws.
 
-    Of a state, of what is read, which is a part of it or not, and of the unknowns.
+    With ``is_part`` the readings are parts of the state and share its names.
     """
     for name in dict(state) | dict(rows):
         taken = {f"{name}_path": "an unknown"} if f"{name}_path" in dict(unknowns) else {}
@@ -89,7 +89,7 @@ def checked_start(times: np.ndarray, start: Any) -> float:
 
 
 def checked_columns(readings: Any, times: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Readings by name, (T, ...) each, NaN where there is none; of given times (T,) numbers."""
+    """Return checked readings by name, NaN where missing: (T,) each with times, else (T, ...)."""
     if not hasattr(readings, "items") or not len(readings):  # as a dict and a data frame have
         found = "none" if hasattr(readings, "items") else type(readings).__name__
         raise InputError("readings", "a dict of arrays by name", found, "name what was read")
@@ -119,10 +119,10 @@ def checked_columns(readings: Any, times: np.ndarray | None = None) -> dict[str,
 
 
 def check_labels(readings: Mapping[str, Any], times: np.ndarray | None) -> None:
-    """Refuse rows of pandas or xarray that their labels say are in another order than the times.
+    """Refuse rows of pandas or xarray whose labels are in another order than the times.
 
-    Labels that are no times, such as numbers of rows, mean nothing here.  Without times (T,) each
-    row is one step, so that labels that are numbers must be in equal steps.
+    Labels that are not times, such as row numbers, are ignored.  Without times (T,) each row is one
+    step, so that numeric labels must be equally spaced.
     """
     for name, given in readings.items():
         labels = _labels_of_rows(given)
@@ -144,7 +144,7 @@ def check_labels(readings: Mapping[str, Any], times: np.ndarray | None) -> None:
 
 
 def _labels_of_rows(given: Any) -> np.ndarray | None:
-    """Labels along the first axis of an array of pandas or xarray; None of any other."""
+    """Return labels along the first axis of an array of pandas or xarray; None for any other."""
     index = getattr(given, "index", None)
     if not hasattr(index, "equals"):  # lists have a method of that name
         first = next(iter(getattr(given, "dims", ())), None)
@@ -153,7 +153,7 @@ def _labels_of_rows(given: Any) -> np.ndarray | None:
 
 
 def noise_where_read(noise: Any, columns: Mapping[str, np.ndarray]) -> Any:
-    """Noise by name without the rows in which nothing was read, of what has one for each row."""
+    """Drop rows without readings from noise by name that has one value for each row."""
     if not isinstance(noise, Mapping):
         return noise
     kept = dict(noise)
@@ -167,7 +167,7 @@ def noise_where_read(noise: Any, columns: Mapping[str, np.ndarray]) -> Any:
 def with_forecast(
     times: np.ndarray, columns: Mapping[str, np.ndarray], forecast: Any
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Times with those of a forecast behind them, and columns (T, ...) with NaN there."""
+    """Append forecast times to the times, and NaN to the columns (T, ...)."""
     later = np.ravel(as_numbers("forecast", forecast))
     wrong = np.flatnonzero(~(np.diff(later, prepend=times[-1]) > 0) | ~np.isfinite(later))
     if wrong.size:

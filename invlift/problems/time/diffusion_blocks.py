@@ -1,7 +1,7 @@
-"""The lifted posterior of a diffusion given its states at some times as well.
+"""Lifted posterior of a diffusion, conditioned also on its states at some times.
 
-The path is then one of blocks, each from a given state to the next, which depend on nothing else
-but the unknowns that all share (Graham, Thiery & Beskos 2022, section 5.1).
+The path then consists of blocks, each from a given state to the next.  A block depends on its given
+states and on the unknowns that all blocks share (Graham, Thiery & Beskos 2022, section 5.1).
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ NUM_READINGS = 5
 
 
 class Blocks(Module):
-    """How the L intervals of a path are cut into B blocks.
+    """Partition of the L intervals of a path into B blocks.
 
     Attributes
     ----------
     num_first, size : int
-        Intervals of the first block, at most as many as the size R of all others; the last one may
-        have fewer.
+        Numbers of intervals in the first block, and R in all others.  The first has at most R, and
+        the last may have fewer.
     kept : (k,) int
-        Readings that do not follow from given states: those without noise at their times do.
+        Indices of readings that do not follow from given states.  Exact readings at the times of
+        given states follow from them.
     grid : Grid
-        Where these, and then the parts of the given states, are among the r readings and n parts
-        of each time.
+        Places of these readings, then of the parts of the given states, among the r readings and n
+        parts of each time.
     """
 
     num_first: int = static()
@@ -45,11 +46,11 @@ class Blocks(Module):
     grid: Grid
 
     def begins(self, num_intervals: int) -> np.ndarray:
-        """Intervals with which blocks begin, but the first, (B - 1,)."""
+        """Return the first intervals of all blocks but the first block, (B - 1,)."""
         return np.arange(self.num_first, num_intervals, self.size)
 
     def split(self, values: jax.Array) -> jax.Array:
-        """(L, ...) to (B, R, ...): shorter blocks repeat their last row."""
+        """Split (L, ...) into (B, R, ...); shorter blocks repeat their last row."""
 
         def filled(rows, num):
             return jnp.pad(rows, [(0, num)] + [(0, 0)] * (rows.ndim - 1), mode="edge")
@@ -59,13 +60,13 @@ class Blocks(Module):
         return jnp.concatenate([filled(first, self.size - self.num_first)[None], rest])
 
     def join(self, values: jax.Array, num_intervals: int) -> jax.Array:
-        """(B, R, ...) to (L, ...)."""
+        """Join (B, R, ...) to (L, ...); the inverse of :meth:`split`."""
         rest = values[1:].reshape(-1, *values.shape[2:])
         return jnp.concatenate([values[0, : self.num_first], rest])[:num_intervals]
 
 
 def blocks_of(problem: InverseProblem, num_first: int, size: int) -> Blocks:
-    """Blocks of a problem's path, by the numbers of intervals in the first and in the others."""
+    """Return the blocks of a path from the numbers of intervals in the first and other blocks."""
     model, num_parts = problem.model, _num_parts(problem)
     num_times, num_read = model.grid.shape
     width, start = num_read + num_parts, int(model.is_read_at_start)
@@ -79,10 +80,10 @@ def blocks_of(problem: InverseProblem, num_first: int, size: int) -> Blocks:
 
 
 def in_blocks(problem: InverseProblem) -> DiffusionPosterior:
-    """The lifted posterior of a diffusion, with parts where states at readings may be given.
+    """Return the lifted posterior of a diffusion, in blocks if states may be given.
 
-    They may not where exact readings depend on the unknowns beside the state: each would be a
-    condition on these alone.
+    They may not if exact readings depend on unknowns beside the state: with a given state, such a
+    reading would be a condition on these unknowns alone.
     """
     model, prior = problem.model, problem.prior
     state, white = jnp.zeros(_num_parts(problem)), jnp.zeros(prior.num_white - prior.num_moves)
@@ -104,13 +105,13 @@ class DiffusionInBlocks(DiffusionPosterior):
     Attributes
     ----------
     ways : tuple of Blocks
-        In which the path is cut in turn.  No state must be given in all of them.
+        Partitions of the path, used in turn.  No state may be given in all of them.
     """
 
     ways: tuple[Blocks, ...] = ()
 
     def parts(self, position: jax.Array) -> tuple[DiffusionGivenStates, ...]:
-        """The posterior given the states at the ends of blocks, for each way."""
+        """Return the posterior given the states at the ends of blocks, for each partition."""
         variables, model = self._variables_of(position), self._model
         states = model.states(variables.values, variables.moves)[:: model.num_steps]
         return tuple(
@@ -124,15 +125,15 @@ class DiffusionInBlocks(DiffusionPosterior):
         )
 
     def describe_position(self, position: jax.Array) -> Described:
-        """What is kept of a draw, by name, as of the problem; and no moments."""
+        """Return the values stored with a draw, by name, and no moments."""
         return self.problem.described(position[: self.problem.num_unknowns]), {}
 
 
 class DiffusionGivenStates(DiffusionPosterior):
-    """The lifted posterior of a diffusion given states, with which blocks of the path begin.
+    """Lifted posterior of a diffusion given the states at which blocks of the path begin.
 
-    Constraints are the readings that are kept, and that each block but the last ends at the state
-    with which the next one begins.
+    The constraints are the kept readings, and the condition that each block but the last ends at
+    the state at which the next one begins.
 
     Attributes
     ----------
@@ -160,7 +161,7 @@ class DiffusionGivenStates(DiffusionPosterior):
         return None if by_eta is None else by_eta[: eta.size], by_zeta
 
     def _states(self, variables):
-        """Each block from its given state."""
+        """Compute each block from its given state."""
         model, blocks = self._model, self.blocks
         first = model.first(variables.values)
         num_intervals = model.at.size // model.num_steps

@@ -1,4 +1,4 @@
-"""Stochastic differential equations, of which something was read at some times."""
+"""Inverse problems of stochastic differential equations, with readings at some times."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.named import Unknown, named_prior, unpack
 from invlift.unknowns.priors.named import NamedPrior, Shapes
 
-#: States at which a scheme's demand on the noise is tried, with their seed, and how closely it must
-#: be met.
+#: Number of states at which a scheme's condition on the noise is tested, their seed, and the
+#: relative tolerance.
 NUM_TRIED, SEED, CLOSE = 8, 0, 1e-8
-#: More steps are a slip: chains take memory for each of them.
+#: Largest number of steps.  Chains need memory for each; more are most likely a mistake.
 MAX_STEPS = 10_000_000
 
 
@@ -53,9 +53,10 @@ class DiffusionProblem(InverseProblem):
     """Inverse problem of a diffusion.  Build it with :func:`diffusion_problem`."""
 
     def lifted(self) -> DiffusionPosterior:
-        """The lifted posterior of which a step has a cost linear in the number of steps in time.
+        """Return the lifted posterior; a step has a cost linear in the number of time steps.
 
-        It has parts for :class:`~invlift.samplers.kernels.alternate.Alternate`.
+        It has parts for :class:`~invlift.samplers.kernels.alternate.Alternate`, unless exact
+        readings depend on unknowns beside the state.
         """
         return in_blocks(self)
 
@@ -75,9 +76,9 @@ def diffusion_problem(
     scheme: str = "euler-maruyama",
     forecast: Sequence[float] = (),
 ) -> DiffusionProblem:
-    """Inverse problem of dx = drift dt + diffusion dW, read at some times, with noise or exactly.
+    """Build the inverse problem of dx = drift dt + diffusion dW with noisy or exact readings.
 
-    Unknown are the numbers in it and the whole path, which is followed in small steps.  A step of
+    The unknowns are its parameters and the whole path, which is computed in small steps.  A step of
     constrained samplers takes a time linear in the number of these (Graham, Thiery & Beskos 2022).
 
     Parameters
@@ -87,45 +88,45 @@ def diffusion_problem(
         JAX operations.
     diffusion : callable
         ``diffusion(t, state, **unknowns)``: strength of the noise of each part of the state, a dict
-        by name, per square root of time.  A value of the shape of its part means Wiener processes
-        of its own; one with a last axis more, (..., k), has a value for each of k that all parts
-        share.  A part that is left out has no noise.
+        by name, per square root of time.  A value of the shape of its part has an independent
+        Wiener process for each entry.  A value with one more last axis, (..., k), has a strength
+        for each of k processes that all parts share.  A part that is left out has no noise.
     unknowns : mapping of str to Unknown or Distribution
         As of :func:`~invlift.problems.inverse_problem.inverse_problem`.
     initial : callable
         ``initial(**unknowns)``: state at the start, a dict of numbers or arrays.
     times : (T,)
-        When something was read, increasing.
+        Times of the readings, increasing.
     readings : mapping of str to (T,)
-        What was read, by name, NaN where it was not: a dict or a data frame.
+        Readings by name, NaN where missing: a dict or a data frame.
     noise : Noise, Distribution, float, mapping of str to float or Distribution, or None
         As of :func:`~invlift.problems.time.ode_problem.ode_problem`.  None for exact readings,
         from which only constrained samplers draw.
     steps_per_interval : int
-        S: steps from each time of readings to the next, equal in length.  Double it to see whether
+        S: number of equal steps from each time of readings to the next.  Double it to see whether
         the posterior changes.
     observe : callable, optional
-        ``observe(state, **unknowns)``: what is read of a state, numbers by the names of the
-        readings.  Parts of the state itself if left out.
+        ``observe(state, **unknowns)``: predicted readings of a state, numbers by name.  Parts of
+        the state itself if left out.
     start : float, optional
         Time of the initial state: the first of the times if left out.
     scheme : {"euler-maruyama", "milstein", "taylor-1.5"}
-        What a step is.  "milstein" is of strong order 1, for noise that commutes; "taylor-1.5" of
+        Scheme of a step.  "milstein" is of strong order 1, for noise that commutes; "taylor-1.5" of
         order 3/2, for noise of a strength that depends on the unknowns alone.
     forecast : sequence of float
-        Further times, increasing, after the last of ``times``, up to which the path goes on.
+        Further times, increasing, after the last of ``times``, up to which the path is continued.
 
     Returns
     -------
     DiffusionProblem
-        Draws hold the unknowns, and at all steps the path of the state and of what would be read
-        without noise, ``level_path`` of ``level``, but not the variables that move it.
+        Draws hold the unknowns, and at all steps the paths of the state and of the noise-free
+        readings, ``level_path`` for ``level``.  They do not hold the variables that drive the path.
 
     Raises
     ------
     InputError
-        If times, readings, forecast, scheme or the number of steps are not as they must be, a
-        function returns something else, the noise is not such as the scheme demands, or as of
+        If times, readings, forecast, scheme or the number of steps are invalid, a function returns
+        wrong names or shapes, the noise does not meet the condition of the scheme, or as
         :func:`~invlift.problems.inverse_problem.inverse_problem`.
     """
     require_float64()
@@ -182,7 +183,7 @@ def diffusion_problem(
     try:
         made = inverse_problem(model, prior, noise, np.concatenate(list(observed.values())))
     except InputError:
-        _check_path(model, prior)  # which says more, if that is why
+        _check_path(model, prior)  # a more specific error, if the path is the cause
         raise
     return DiffusionProblem(made.model, made.prior, made.noise, made.observed)
 
@@ -197,11 +198,11 @@ def _times_of_steps(begin: float, times: np.ndarray, num_steps: int) -> np.ndarr
     return np.concatenate([[begin], steps.ravel()])
 
 
-# What may be wrong --------------------------------------------------------------------------------
+# Checks of input ----------------------------------------------------------------------------------
 
 
 def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
-    """Time of the initial state; times are checked against it."""
+    """Return the time of the initial state, and check the times against it."""
     check_increasing(times)
     begin = checked_start(times, start)
     if begin == times[-1]:
@@ -218,7 +219,7 @@ def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
 
 
 def _num_wiener(strengths: Any, shapes: Shapes) -> int:
-    """Number of Wiener processes, of what the diffusion returns."""
+    """Return the number of Wiener processes from the value of the diffusion."""
     check_named("diffusion", strengths)
     state = dict(shapes)
     unknown = [name for name in strengths if name not in state]
@@ -244,7 +245,7 @@ def _num_wiener(strengths: Any, shapes: Shapes) -> int:
 
 
 def _check_read(read: Any, columns: Mapping[str, np.ndarray], where: str) -> None:
-    """Check that a number is read of the state for each name."""
+    """Check that a state gives one number for each name of the readings."""
     names = list(read) if isinstance(read, Mapping) else []
     wrong = [name for name in columns if name not in names or jnp.shape(read[name]) != ()]
     if wrong:
@@ -257,7 +258,7 @@ def _check_read(read: Any, columns: Mapping[str, np.ndarray], where: str) -> Non
 
 
 def _check_noise(model: DiffusionModel, prior: NamedPrior) -> None:
-    """Check that the noise is such as the scheme demands, at draws from the prior."""
+    """Check that the noise meets the condition of the scheme, at draws from the prior."""
     scheme, rng = SCHEMES[model.scheme], np.random.default_rng(SEED)
     if not scheme.demand:
         return
@@ -274,7 +275,7 @@ def _check_noise(model: DiffusionModel, prior: NamedPrior) -> None:
 
 
 def _check_path(model: DiffusionModel, prior: NamedPrior) -> None:
-    """Check that the path at the prior's medians is finite where no noise drives it."""
+    """Check that the path at the prior's medians is finite without driving noise."""
     values, moves = model.split(prior.transform(jnp.zeros(prior.num_white)))
     try:
         states = np.asarray(model.states(values, moves))

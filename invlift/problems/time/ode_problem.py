@@ -1,4 +1,4 @@
-"""Ordinary differential equations, of which some states were read at some times."""
+"""Inverse problems of ordinary differential equations, with readings at some times."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ode_problem(
     method: str = "rk4",
     forecast: Sequence[float] = (),
 ) -> InverseProblem:
-    """Inverse problem of x' = slope(t, x), read at some times.
+    """Build the inverse problem of x' = slope(t, x) with readings at some times.
 
     Parameters
     ----------
@@ -62,19 +62,19 @@ def ode_problem(
     initial : callable
         ``initial(**unknowns)``: state at the start, a dict of numbers or arrays.
     times : (T,)
-        When something was read, not decreasing, in the unit that slopes are per.
+        Times of the readings, not decreasing, in the time unit of the slopes.
     readings : mapping of str to (T,)
-        What was read, by name, NaN where it was not: a dict or a data frame.
+        Readings by name, NaN where missing: a dict or a data frame.
     noise : Noise, Distribution, float or mapping of str to float or Distribution
-        Normal noise whose standard deviation has this distribution, one for each name, or is known,
-        for all, or one or the other by name; or any noise of all readings but missing ones, those
-        of one name after those of the other.
+        Standard deviation of normal noise: a distribution, which gives each name an unknown scale,
+        or a known number for all, or either of these by name.  Or any noise of all readings that
+        are not missing, one name after the other.
     derived : callable, optional
-        ``derived(**unknowns)``: functions of the unknowns, a dict by names of their own, made of
-        JAX operations.  The other functions are given them with the unknowns, and draws hold them.
+        ``derived(**unknowns)``: quantities computed from the unknowns, a dict by new names, made of
+        JAX operations.  The other functions receive them with the unknowns, and draws hold them.
     observe : callable, optional
-        ``observe(state, **unknowns)``: what is read of a state, by the names of the readings.  The
-        state itself if left out.
+        ``observe(state, **unknowns)``: predicted readings of a state, by name.  The state itself if
+        left out.
     start : float, optional
         Time of the initial state: the first of the times if left out.
     max_step : float, optional
@@ -84,21 +84,21 @@ def ode_problem(
         See :func:`~invlift.models.solve_ode.solve_ode`; "rodas3" for stiff equations,
         "exponential" with an infinite step for linear ones.
     forecast : sequence of float
-        Further times, increasing, after the last of ``times``, at which the path goes on.
+        Further times, increasing, after the last of ``times``, for which the path is continued.
 
     Returns
     -------
     InverseProblem
-        Draws hold the unknowns, what is derived of them, and what would be read without noise at
-        all times and those of the forecast: ``hare_path`` of readings ``hare``.
+        Draws hold the unknowns, the derived quantities, and the noise-free readings at all times
+        and those of the forecast: ``hare_path`` for readings ``hare``.
 
     Raises
     ------
     InputError
-        If times, readings, forecast, start, step or method are not as they must be, slope, initial
-        state and what is read of it do not have the same names, what is derived has no names of its
-        own, or as of :func:`inverse_problem`: among others where the solution is not finite at the
-        prior's medians.  Elsewhere a chain then stays where it is.
+        If times, readings, forecast, start, step or method are invalid, if slope, initial state and
+        readings do not have the same names, if a derived name is taken, or as
+        :func:`inverse_problem`: among others if the solution is not finite at the prior's medians.
+        Where it is not finite elsewhere, a chain stays at its position.
     """
     times = as_numbers("times", times)
     columns = checked_columns(readings, times)
@@ -149,7 +149,7 @@ def ode_problem(
 
 
 def _further(derived: Callable | None, readings: Sequence[str], /, **unknowns) -> dict[str, Any]:
-    """What is derived of the unknowns, by names that are free."""
+    """Return the quantities derived from the unknowns, after a check that their names are free."""
     found = {} if derived is None else derived(**unknowns)
     taken = {*unknowns, *RESERVED, *(f"{name}_path" for name in readings)}
     if not isinstance(found, Mapping) or taken & set(found):
@@ -165,7 +165,7 @@ def _further(derived: Callable | None, readings: Sequence[str], /, **unknowns) -
 
 
 def _check_functions(prior: NamedPrior, slope, initial, observe, further_of, first: float) -> None:
-    """Check that functions take the unknowns, and begin with finite numbers at their medians."""
+    """Check that functions accept the unknowns, and are finite at the start and prior medians."""
     given = unpack(prior.transform(jnp.zeros(prior.num_white)), prior.shapes)
     given |= call("derived", further_of, given)
     state = call("initial", initial, given)

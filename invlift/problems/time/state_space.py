@@ -1,4 +1,4 @@
-"""State-space models: a state that moves at random from reading to reading, read with noise."""
+"""Inverse problems of state-space models: a state with random transitions, read with noise."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.named import Unknown, named_prior, unpack
 from invlift.unknowns.priors.named import Shapes
 
-#: Paths drawn from the prior on which ``recover`` is tried, with their seed; how closely it must
-#: find a state, relative to states larger than 1, and the share of states at which it may not, as
-#: where what is read hardly changes.
+#: Number of prior paths on which ``recover`` is tested, and their seed; tolerance of a recovered
+#: state, relative to states larger than 1; and largest share of states outside it, as where
+#: readings hardly depend on the state.
 NUM_PATHS, SEED, CLOSE, MOST_LOST = 8, 0, 1e-6, 0.1
 
 
@@ -47,9 +47,9 @@ class StateSpaceProblem(InverseProblem):
     """Inverse problem of a state-space model.  Build it with :func:`state_space`."""
 
     def lifted(self) -> StateSpacePosterior | DiffusionPosterior:
-        """The lifted posterior, of a cost linear in time.
+        """Return the lifted posterior, with a cost linear in the number of times.
 
-        In the coordinates of the states if they all follow from readings, else as of a diffusion.
+        Its coordinates are the states if they all follow from readings, else those of a diffusion.
         """
         follows = self.model.recover is not None
         return StateSpacePosterior(self) if follows else DiffusionPosterior(self)
@@ -68,52 +68,53 @@ def state_space(
     recover: Callable[..., Mapping[str, Any]] | None = None,
     forecast: Sequence[float] = (),
 ) -> StateSpaceProblem:
-    """Inverse problem of a state that moves at random and is read with noise, at T times.
+    """Build the inverse problem of a state-space model with noisy readings at T times.
 
-    A step of constrained samplers takes a time linear in T, as an evaluation for all others does:
-    in the coordinates of the states where these follow from what is read (Au, Graham & Thiery 2023,
-    section 6.2 and supplement 4), and by innovations as in a Kalman filter where they do not, or
-    where a reading is missing or there is a forecast, which takes some five times as long.
+    A step of constrained samplers takes a time linear in T, as does an evaluation for all others.
+    Where the states follow from the readings, they are the coordinates (Au, Graham & Thiery 2023,
+    section 6.2 and supplement 4).  Where they do not, where a reading is missing, or with a
+    forecast, the Gram matrix is factorised by innovations as in a Kalman filter, which takes some
+    five times as long.
 
     Parameters
     ----------
     transition : callable
-        ``transition(t, state, push, **unknowns)``: state t, a dict of numbers or arrays by name, of
-        state t - 1 and of k standard normal variables (k,), for t = 1, ..., T - 1 and on through
-        the forecast; made of JAX operations.
+        ``transition(t, state, push, **unknowns)``: state t, a dict of numbers or arrays by name,
+        from state t - 1 and k standard normal variables (k,), made of JAX operations.  It is called
+        for t = 1, ..., T - 1 and on through the forecast.
     unknowns : mapping of str to Unknown or Distribution
         As of :func:`~invlift.problems.inverse_problem.inverse_problem`.
     initial : callable
-        ``initial(push, **unknowns)``: state 0, of k such variables of its own.
+        ``initial(push, **unknowns)``: state 0, from k further standard normal variables.
     readings : mapping of str to (T,) or (T, ...)
-        What was read, by name, NaN where it was not: of one time all entries or none; a dict or a
-        data frame.
+        Readings by name, NaN where missing; at one time, all entries are missing or none.  A dict
+        or a data frame.
     noise : Noise, Distribution, float or mapping of str to float or Distribution
         As of :func:`~invlift.problems.time.ode_problem.ode_problem`.
     times : (T,), optional
-        Times of the readings, increasing, as an axis of what results; 0, 1, ... if left out.  The
-        transition is given t, and not these.
+        Times of the readings, increasing, as an axis of the results; 0, 1, ... if left out.  The
+        transition receives the index t, not these times.
     num_noise : int, optional
-        k: as many as a state has numbers if left out, where as many are read.
+        k.  If left out, the size of a state, which must then be the size of its readings.
     observe, recover : callable, optional
-        ``observe(state, **unknowns)``, what is read of a state, by the names of the readings, and
-        ``recover(reading, **unknowns)``, the state of which that is read, if there is one.  Parts
-        of the state itself are read if both are left out.
+        ``observe(state, **unknowns)`` returns the predicted readings of a state, by name.
+        ``recover(reading, **unknowns)`` returns the state from its readings, if these determine it.
+        Parts of the state itself are read if both are left out.
     forecast : sequence of float
         Further times, after the last of ``times``, to each of which the state moves once.
 
     Returns
     -------
     StateSpaceProblem
-        Draws hold the unknowns, and at all times and those of the forecast the states and what
-        would be read without noise, ``level_path``, (T, ...), of ``level``, but not the variables
-        that move them.
+        Draws hold the unknowns, and the states and noise-free readings at all times and those of
+        the forecast, ``level_path``, (T, ...), for ``level``.  They do not hold the variables that
+        move the states.
 
     Raises
     ------
     InputError
-        If readings, times, forecast or names are not as they must be, a function returns something
-        else, or ``recover`` is not the inverse of ``observe``; or as of
+        If readings, times, forecast or names are invalid, a function returns wrong names or shapes,
+        or ``recover`` is not the inverse of ``observe``; or as of
         :func:`~invlift.problems.inverse_problem.inverse_problem`.
     """
     require_float64()
@@ -182,11 +183,11 @@ def _size(shapes: Shapes) -> int:
     return sum(math.prod(shape) for _, shape in shapes)
 
 
-# What may be wrong --------------------------------------------------------------------------------
+# Checks of input ----------------------------------------------------------------------------------
 
 
 def _checked_times(times: Any, size: int) -> np.ndarray:
-    """Increasing numbers, (T,)."""
+    """Return the times as increasing numbers, (T,)."""
     if times is None:
         return np.arange(size)
     at = as_numbers("times", times, remedy="count from a start")
@@ -198,7 +199,7 @@ def _checked_times(times: Any, size: int) -> np.ndarray:
 
 
 def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
-    """Names and shapes of what a function returns."""
+    """Return names and shapes of the values that a function returns."""
     expected = "a JAX function of the unknowns by name, behind its other arguments"
     with as_input_error(where, expected, "correct it"):
         shapes = jax.eval_shape(call)
@@ -206,7 +207,7 @@ def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
 
 
 def _check_index(where: str, call: Callable[[np.ndarray], Any], num_noise: int) -> None:
-    """Check that no variable is asked for that there is none of: JAX would give the last one."""
+    """Check that no index is beyond the number of variables: JAX would return the last one."""
     try:
         jax.eval_shape(lambda: call(np.zeros(num_noise)))
     except IndexError as error:
@@ -220,7 +221,7 @@ def _check_index(where: str, call: Callable[[np.ndarray], Any], num_noise: int) 
 def _check_functions(
     model: StateSpaceModel, recover: Callable | None, given: dict, push: jax.Array
 ) -> None:
-    """Check what each function returns at the prior's medians."""
+    """Check the values of each function at the prior's medians."""
     state, rows = model.state_shapes, model.reading_shapes
     zeros = {name: jnp.zeros(shape) for name, shape in state}
     reading = {name: jnp.zeros(shape) for name, shape in rows}
@@ -247,7 +248,7 @@ def _check_functions(
 
 
 def _check_inverse(problem: StateSpaceProblem) -> None:
-    """Check that ``recover`` finds the states of paths drawn from the prior."""
+    """Check that ``recover`` returns the states of paths drawn from the prior."""
     rng = np.random.default_rng(SEED)
     white = np.stack([problem.prior.sample(rng) for _ in range(NUM_PATHS)])
     lost = float(_share_lost(problem, white))
