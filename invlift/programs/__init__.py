@@ -1,1 +1,1 @@
-"""What is compiled: arguments, programs and how they are kept, double precision, derivatives."""
+"""Compiled programs and their cache, pytrees as arguments, double precision, and derivatives."""

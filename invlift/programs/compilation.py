@@ -1,4 +1,4 @@
-"""How JAX compiles programs, ahead of the call and several at a time, and where they are kept."""
+"""Ahead-of-time and concurrent compilation of JAX programs, and their cache on disk."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from invlift.programs.by_content import ByContent
 from invlift.programs.memory import give_back_memory
 from invlift.programs.pytrees import PyTree
 
-#: Most that is kept, bytes.
+#: Largest size of the cache on disk, bytes.
 MAX_KEPT = 10**9
-# The one of the compiler's two ways to make kernels that takes less time and memory.
+# Of the compiler's two kernel emitters, the one that takes less time and memory.
 _LIGHTER_KERNELS = {"xla_cpu_use_fusion_emitters": False}
 _NOT_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
-# Products of small matrices by a library's function cost a call each, and keep the loop that they
-# are in from becoming one kernel, on which the compiler's highest level takes much time for little.
+# No library calls for products of small matrices: each costs a call, and prevents that the loop
+# around it becomes one kernel.  On such a kernel the highest optimisation level takes much time and
+# gains little.
 _ONE_KERNEL = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_backend_optimization_level": 2}
 _OPTIONS = {
     "none": _LIGHTER_KERNELS | _NOT_OPTIMISED,
@@ -44,30 +45,30 @@ _OPTIONS = {
     "some": _LIGHTER_KERNELS,
     "full": {},
 }
-#: Libraries whose classes and functions are the same wherever their versions are.
+#: Libraries whose classes and functions are identified by their names and the library's version.
 _KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpyro", "numpy", "builtins")
 
 
 class _Compiled(NamedTuple):
-    """An executable of leaves, and what it returns: structure, and shape and type of the leaves."""
+    """An executable on leaves, with the structure of its result, and its shapes and types."""
 
     run: Callable
     structure: PyTreeDef
     shapes: tuple
 
 
-#: Least severity of messages of the compiler that JAX sets, and that of fatal errors alone.
+#: Minimum severity of compiler messages: the level that JAX sets, and the level of fatal errors.
 _OF_JAX, _FATAL = "1", 3
 
-# The compiler logs "Very slow compile?" as an error if a program takes minutes, which a user cannot
-# change.  A user who has asked for the compiler's messages gets them.
+# The compiler logs "Very slow compile?" as an error if a program takes minutes, and a user cannot
+# change this.  The messages are shown to a user who has set a log level.
 _level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", _OF_JAX)
 if _level == _OF_JAX and jax.config.jax_logging_level == "NOTSET":
     utils.absl_set_min_log_level(_FATAL)
 
 
 class _OfThread(threading.local):
-    """Whether JAX took the last program that this thread compiled from its own cache."""
+    """Flag of a thread: its last compiled program came from JAX's own cache."""
 
     is_from_jax = False
 
@@ -84,7 +85,7 @@ jax.monitoring.register_event_listener(_note_hit)
 
 
 class _Process:
-    """Whether this one was forked from one in which JAX ran: it would wait for threads of that."""
+    """Flag of a process: it was forked after JAX had started, so that JAX would wait forever."""
 
     is_forked = False
 
@@ -100,18 +101,18 @@ if hasattr(os, "register_at_fork"):
 class Program:
     """A function of pytrees that is compiled once for each structure and shapes of its arguments.
 
-    Like ``jax.jit``, but it can be compiled ahead of its first call, for shapes alone
-    (:meth:`prepare`), and what it has compiled is kept for later processes, which then need not
-    even trace it (:func:`keep_compiled_programs`). It has positional arguments, arrays and pytrees
-    of them, and is called from outside other compiled programs.  An InputError in a process that
-    was forked after JAX had begun.
+    It differs from ``jax.jit`` in two ways.  It can be compiled before its first call, from shapes
+    only (:meth:`prepare`).  Compiled programs are cached on disk, and later processes load them
+    without tracing (:func:`keep_compiled_programs`).  All arguments are positional, arrays or
+    pytrees of arrays, and it is not called within another compiled program.  It raises an
+    InputError in a process that was forked after JAX had started.
 
-    `effort` is what the compiler spends on it.  Compiled and run, the disc's evaluation of a
-    position takes 0.7 s and 1.9 ms with "none", 2.0 s and 0.65 ms with "some", 4.2 s and 0.70 ms
-    with "full"; to compile that of 30,301 nodes takes 0.3, 0.3 and 1.3 GB.  The integrator's step
-    runs 5 to 15 % slower with "some" than with "full".  "small" is for loops over small arrays,
-    which it makes one kernel each: what that gains is in tests/benchmarks/measurements.md.  An
-    option that the environment variable ``XLA_FLAGS`` sets is left as it is.
+    `effort` is the optimisation effort of the compiler.  For the disc's evaluation of a position,
+    compilation and run take 0.7 s and 1.9 ms with "none", 2.0 s and 0.65 ms with "some", 4.2 s and
+    0.70 ms with "full".  For 30,301 nodes the compilation takes 0.3, 0.3 and 1.3 GB.  The
+    integrator's step runs 5 to 15 % slower with "some" than with "full".  "small" is for loops over
+    small arrays, and compiles each loop as one kernel (gains: tests/benchmarks/measurements.md).
+    An option in the environment variable ``XLA_FLAGS`` takes precedence.
     """
 
     #: Number of programs that this process has started to compile.
@@ -126,7 +127,7 @@ class Program:
         functools.update_wrapper(self, fn, updated=())
 
     def __call__(self, *arguments):
-        """The function's value, compiled before if need be."""
+        """Return the function's value; compile the function first if necessary."""
         leaves, *key = _flatten(arguments)
         compiled = self._find(*key)
         return jax.tree.unflatten(compiled.structure, compiled.run(*leaves))
@@ -137,9 +138,9 @@ class Program:
         self._find(*key)
 
     def shapes(self, *arguments) -> PyTree:
-        """``jax.ShapeDtypeStruct`` of what the function returns for arguments like these.
+        """Return the ``jax.ShapeDtypeStruct`` of the function's value for arguments like these.
 
-        It is not compiled for that.
+        This does not compile the function.
         """
         _, *key = _flatten(arguments)
         if tuple(key) not in self._compiled:
@@ -160,7 +161,7 @@ class Program:
             )
         compiled = self._compiled.get(key)
         if compiled is None:
-            with self._lock:  # of two threads that ask, one compiles
+            with self._lock:  # only one thread compiles a program
                 compiled = self._compiled.get(key)
                 if compiled is None:
                     compiled = self._compiled[key] = self._make(*key)
@@ -172,14 +173,14 @@ class Program:
         if compiled is None:
             _ThisThread.is_from_jax = False
             compiled = self._compile(structure, shapes)
-            # What JAX's own cache has found loses its kernels when it is serialised again.
+            # A program from JAX's own cache loses its kernels when it is serialised again.
             if file is not None and not _ThisThread.is_from_jax:
                 _keep(file, compiled)
         give_back_memory()
         return compiled
 
     def _compile(self, structure, shapes) -> _Compiled:
-        Program.num_begun += 1  # between threads one may go uncounted, but never all
+        Program.num_begun += 1  # with concurrent threads a count may be lost, but never all
         structure_out, shapes_out = None, ()
 
         def of_leaves(*leaves):
@@ -203,12 +204,12 @@ class Program:
 
 
 def program(fn: Callable) -> Program:
-    """A function as a program that runs too seldom to be worth much of the compiler's time."""
+    """Decorate a function as a :class:`Program` with effort "none", because it runs rarely."""
     return Program(fn, "none")
 
 
 def _flatten(arguments) -> tuple[list, PyTreeDef, tuple]:
-    """Arguments as arrays, or what stands for arrays, their structure, and shapes and types."""
+    """Return the leaves of the arguments as arrays, their structure, and shapes and types."""
     leaves, structure = jax.tree.flatten(arguments)
     leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
     return leaves, structure, _shapes_of(leaves)
@@ -220,7 +221,7 @@ def _shapes_of(leaves) -> tuple:
 
 @functools.cache
 def _is_option(name: str, value) -> bool:
-    """Whether the compiler knows an option: they come and go with the versions of JAX."""
+    """Return whether the compiler knows an option, which depends on the version of JAX."""
     try:
         jax.jit(lambda: 0, compiler_options={name: value})()
     except (RuntimeError, ValueError):
@@ -232,12 +233,12 @@ def _is_option(name: str, value) -> bool:
 
 
 def keep_compiled_programs() -> None:
-    """Keep what is compiled, so that the next run of a problem of the same shapes starts at once.
+    """Cache compiled programs on disk, so that the next run with the same shapes starts at once.
 
-    In the user's cache folder for applications, up to 1 GB, where no other user may write; not
-    where that cannot be written to, or is another user's. If JAX's own option
-    ``jax_compilation_cache_dir`` names a folder, JAX keeps programs there instead, and finds them
-    after it has traced them: a program that it has found cannot be kept once more.
+    The cache is in the user's cache folder for applications, up to 1 GB, and no other user may
+    write to it.  There is no cache if this folder is not writable, or belongs to another user.  If
+    JAX's option ``jax_compilation_cache_dir`` names a folder, JAX caches programs there instead,
+    and needs to trace them before it finds them: a program that it has found cannot be cached here.
     """
     if jax.config.jax_compilation_cache_dir:
         return
@@ -250,23 +251,23 @@ def keep_compiled_programs() -> None:
 
 
 def keeps_compiled_programs() -> bool:
-    """Whether this process keeps them."""
+    """Return whether this process caches compiled programs on disk."""
     return _Folder.path is not None
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file or folder belongs to this user, where the system tells users apart."""
+    """Return whether a file or folder belongs to this user; true on systems without user ids."""
     return not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
 
 
 class _Folder:
-    """Where this process keeps programs, if it does."""
+    """The cache folder of this process, or None."""
 
     path: Path | None = None
 
 
 def _file_of(fn, effort: str, structure, shapes) -> Path | None:
-    """Where a program is kept, or None if it is not: only a library's code goes by its name."""
+    """Return the cache file of a program; None without a cache, or if a part has no unique name."""
     if _Folder.path is None:
         return None
     try:
@@ -279,9 +280,9 @@ def _file_of(fn, effort: str, structure, shapes) -> Path | None:
 
 
 def _name_of(thing) -> str:
-    """Text that tells a function, a setting or a structure from all others.
+    """Return a text that identifies a function, a setting or a structure.
 
-    A LookupError if there is none: a user's code may change and keep its name.
+    Raise a LookupError if there is none: a user's code may change under the same name.
     """
     if isinstance(thing, ByContent):
         return _name_of(thing.__wrapped__)
@@ -304,7 +305,7 @@ def _name_of(thing) -> str:
 
 @functools.cache
 def _environment() -> str:
-    """Everything else that a program depends on: code, versions, machine, JAX's settings."""
+    """Return a text of all other inputs of a program: code, versions, machine, JAX's settings."""
     package = Path(__file__).parents[1]
     sources = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -329,19 +330,19 @@ def _environment() -> str:
 
 
 def num_cores() -> int:
-    """Cores this process may use: a batch system often grants fewer than the machine has."""
+    """Return the number of cores available to this process, as a batch system may limit it."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _load(file: Path) -> _Compiled | None:
-    """A kept program; None if there is none, or it cannot be used, whatever the reason."""
+    """Load a cached program; return None if there is none, or it cannot be used."""
     try:
         # Unpickling runs code: the file must belong to this user, and no other may write to it.
         if not _is_own(file) or file.stat().st_mode & 0o022:
             return None
-        # What is damaged is not run either: a flipped bit may end the process.
+        # A damaged file is not run: a flipped bit may crash the process.
         checksum, content = file.read_bytes().split(b"\n", 1)
         if hashlib.sha256(content).hexdigest().encode() != checksum:
             return None
@@ -360,13 +361,13 @@ def _load(file: Path) -> _Compiled | None:
 
 @functools.cache
 def _find_lapack() -> None:
-    """Have JAX find LAPACK, which it does when it lowers a call; programs crash without."""
+    """Make JAX load LAPACK, by lowering a call of it; loaded programs crash without it."""
     matrix = jax.ShapeDtypeStruct((2, 2), np.float64)
     jax.jit(jax.lax.linalg.cholesky).lower(matrix)
 
 
 def _keep(file: Path, compiled: _Compiled) -> None:
-    """Write a program to its file, if it can be, and remove the oldest where there are too many."""
+    """Write a program to its cache file if possible, and remove the oldest files if too many."""
     structure = compiled.structure
     try:
         content, tree_in, _ = serialize_executable.serialize(compiled.run)

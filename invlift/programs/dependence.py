@@ -1,9 +1,9 @@
-"""Which inputs each output of a function may depend on, read off its traced program.
+"""Dependence analysis: the inputs on which each output of a traced function may depend.
 
-Each number of the program carries the smallest and the largest label of the inputs that it may
-depend on, from one operation to the next: an abstract interpretation (Cousot & Cousot 1977) whose
-lattice is that of intervals.  What is found holds for all values of the inputs: both sides of a
-``where`` count, and an operation without a rule makes all its outputs depend on all its inputs.
+Each number in the program carries the smallest and the largest label of the inputs on which it may
+depend, from one operation to the next.  This is an abstract interpretation (Cousot & Cousot 1977)
+on the lattice of intervals.  The result holds for all values of the inputs: both branches of a
+``where`` count, and for an operation without a rule all outputs depend on all inputs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
-#: The label of an input that is not asked about.
+#: Label of an input that is not tracked.
 NONE = np.iinfo(np.int32).max
 
-#: Operations by name: those of a number of the result on its own, and others with a rule.
+#: Operations by name, in groups with a rule each; the first group acts elementwise.
 _ELEMENTWISE = {
     "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh",
     "bessel_i0e", "bessel_i1e", "cbrt", "ceil", "clamp", "convert_element_type", "copy", "copy_p",
@@ -45,41 +45,41 @@ _OF_MATRICES = {"cholesky", "triangular_solve"}
 
 
 class Spread(NamedTuple):
-    """What the numbers of an array may depend on.
+    """Smallest and largest label of the inputs on which each number of an array may depend.
 
     Attributes
     ----------
-    least, minus_most : int array of its shape
-        Smallest label, and minus the largest one; NONE both where there is none.  So the smaller
-        of two is that of both.
+    least, minus_most : int arrays of the array's shape
+        Smallest label, and minus the largest label; both NONE where there is no label.  The union
+        of two dependences is therefore the minimum of both arrays.
     """
 
     least: jax.Array
     minus_most: jax.Array
 
     def map(self, fn: Callable[[jax.Array], jax.Array]) -> Spread:
-        """Both arrays through a function that moves or joins entries."""
+        """Apply a function that moves or joins entries to both arrays."""
         return Spread(fn(self.least), fn(self.minus_most))
 
 
 def spread(
     fn: Callable[[jax.Array], jax.Array], at: jax.Array, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest label of the inputs that each output of a function may depend on.
+    """Return the smallest and largest label of the inputs on which each output may depend.
 
     Parameters
     ----------
     fn : callable
         (m,) to (d,), of JAX operations.
     at : (m,)
-        Inputs by which it is traced: their values do not matter.
+        Inputs for the tracing; their values do not matter.
     labels : (k, m) int array
-        Several ways to label the inputs: numbers from 0 on, NONE for those not asked about.
+        k labellings of the inputs: numbers from 0, or NONE for inputs that are not tracked.
 
     Returns
     -------
     least, most : (k, d) int array
-        A smallest label above the largest where there is none.
+        For an output without a label, ``least`` is larger than ``most``.
     """
     traced = jax.make_jaxpr(fn)(at)
 
@@ -95,7 +95,7 @@ def spread(
 
 
 def _run(jaxpr, consts, inputs):
-    """Outputs of a program: arrays where they are known, and else spreads."""
+    """Return the outputs of a program: arrays if they are known, else spreads."""
     env = dict(zip(jaxpr.constvars, consts, strict=True))
     env |= dict(zip(jaxpr.invars, inputs, strict=True))
 
@@ -122,7 +122,7 @@ def _of_equation(equation, inputs):
     is_placed = not any(isinstance(each, Spread) for each in inputs[num_moved:])
     if name in _REARRANGING or (name in _INDEXED and is_placed):
         spreads = [_spread_of(each) for each in inputs[:num_moved]]
-        if name == "gather":  # what an index outside gives depends on nothing
+        if name == "gather":  # the value at an index out of bounds depends on no input
             params = params | {"fill_value": NONE}
         bind = functools.partial(equation.primitive.bind, **params)
         least, negated = (bind(*each, *inputs[num_moved:]) for each in zip(*spreads, strict=True))
@@ -147,7 +147,7 @@ def _of_equation(equation, inputs):
 
 
 def _scan(params, inputs):
-    """The carry to where it no longer changes; entries along the scanned axis are joined."""
+    """Iterate the carry of a scan to its fixed point; join entries along the scanned axis."""
     num_consts, num_carry = params["num_consts"], params["num_carry"]
     consts, rest = inputs[:num_consts], inputs[num_consts:]
     carry = [_spread_of(each) for each in rest[:num_carry]]
@@ -178,7 +178,7 @@ def _scan(params, inputs):
 
 
 def _of_product(dimensions, inputs):
-    """The factors of a product with the axes of the product, joined over those that are summed."""
+    """Return the factors of a product on the axes of the product, joined over summed axes."""
     ranks = [np.ndim(each.least if isinstance(each, Spread) else each) for each in inputs]
     num_free = [
         rank - len(summed) - len(batch)

@@ -1,4 +1,4 @@
-"""Derivatives of JAX functions that JAX has no name for."""
+"""Higher derivatives of JAX functions, along a direction or a curve."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import jax
 
 
 def second_directional(fn: Callable, primals: tuple, tangents: tuple) -> jax.Array:
-    """Second derivative of a function along a direction, by forward mode twice.
+    """Return the second derivative of a function along a direction, by forward mode twice.
 
     Parameters
     ----------
     fn : callable
-        Of as many arrays as there are primals; differentiable in forward mode.
+        Function of as many arrays as there are primals; differentiable in forward mode.
     primals, tangents : tuple of arrays
-        Where, and along which direction; shapes in pairs the same.
+        Point and direction; the shapes of both agree in pairs.
 
     Returns
     -------
     jax.Array
-        d^2 fn(primals + t tangents) / dt^2 at t = 0, shaped like the function's value.
+        d^2 fn(primals + t tangents) / dt^2 at t = 0, with the shape of the function's value.
     """
 
     def first(*primals):
@@ -31,24 +31,25 @@ def second_directional(fn: Callable, primals: tuple, tangents: tuple) -> jax.Arr
 
 
 def derivatives_along(fn: Callable, path: Sequence) -> list[Any]:
-    """Derivatives of a function along a curve, by forward mode.
+    """Return the derivatives of a function along a curve, by forward mode.
 
     Parameters
     ----------
     fn : callable
-        Of one pytree of arrays; differentiable in forward mode.
+        Function of one pytree of arrays; differentiable in forward mode.
     path : sequence of pytrees
         x(0), x'(0), ..., the derivatives of order 0 to n of the curve x(t) at t = 0.
 
     Returns
     -------
     list of pytrees
-        Those of fn(x(t)).
+        The derivatives of order 0 to n of fn(x(t)) at t = 0.
 
     Notes
     -----
-    The derivative of order n - 1 is a function of the first n derivatives of x, whose own
-    derivatives are the last n: order n is its derivative along them (Faa di Bruno's formula).
+    The derivative of order n - 1 is a function of x, x', ..., x^(n-1), whose derivatives are x',
+    x'', ..., x^(n).  The derivative of order n is the derivative of this function along them (Faa
+    di Bruno's formula).
     """
     if len(path) == 1:
         return [fn(path[0])]

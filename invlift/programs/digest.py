@@ -1,8 +1,8 @@
-"""A digest of anything that decides a computation: arrays, settings, and a user's functions.
+"""Digests of everything that determines a computation: arrays, settings and a user's functions.
 
-Two functions have the same digest if they compute the same: their code, constants, defaults,
-closures and the globals they refer to are looked at, however deep, but not their names or where
-they stand.  What belongs to an installed library goes by its name and the library's version.
+The digest of a function includes its code, constants, defaults, closure and the globals to which it
+refers, recursively, but not its name or file.  Functions and classes of an installed library enter
+by their name and the library's version.
 """
 
 from __future__ import annotations
@@ -27,27 +27,29 @@ import numpy as np
 _LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib", "stdlib")
 )
-#: Folders of installed libraries, wherever Python was told to find them.
+#: Names of folders with installed libraries, anywhere on Python's path.
 _FOLDERS = {"site-packages", "dist-packages"}
-#: Libraries that this one stands on, by the names of their modules: they may be anywhere.
+#: Module names of the libraries that this one uses; they may be in any folder.
 _KNOWN = {"jax", "jaxlib", "numpy", "scipy", "numpyro", "blackjax", "skfem", "pandas", "xarray"}
 
 
 def digest(*things: Any) -> str:
-    """Hexadecimal digest of things, 64 characters.
+    """Return the hexadecimal digest of things, 64 characters.
 
     Things are numbers, text, arrays, containers, dataclasses, functions, ``functools.partial``,
-    objects with attributes, and whatever these hold. Equal things have equal digests whether or not
-    they share what they hold: a structure that was saved and loaded shares other parts than one
-    just made.
+    objects with attributes, and the things that these hold.  Equal things have equal digests,
+    whether or not their parts are shared: a structure loaded from disk shares other parts than a
+    new one.
     """
     return _digest(things, {}, {}).hex()
 
 
 def _digest(thing: Any, known: dict[int, tuple[Any, bytes]], within: dict[int, int]) -> bytes:
-    """Digest of a thing within others, whose depths are known by ``id``: there may be cycles.
+    """Return the digest of a thing within others.
 
-    What was passed over before is known with its digest, and so lives on: its ``id`` stays its own.
+    ``within`` maps the ``id`` of each enclosing thing to its depth, as there may be cycles.
+    ``known`` holds the digests of things seen before.  It also holds the things themselves, so that
+    no new object reuses their ``id``.
     """
     number = id(thing)
     if number in within:
@@ -69,7 +71,7 @@ def _hash(*words: str | bytes) -> bytes:
 
 
 def _content(thing: Any) -> tuple[tuple[str | bytes, ...], Iterable]:
-    """What tells a thing from others of its kind, and the things that it holds."""
+    """Return the words that identify a thing among those of its kind, and the parts it holds."""
     if thing is None or isinstance(thing, bool | int | float | complex | str | bytes):
         return (type(thing).__name__, repr(thing)), ()
     if isinstance(thing, np.ndarray | np.generic | jax.Array):
@@ -130,7 +132,7 @@ def _parts_of_object(thing: Any) -> Iterator:
 
 
 def _state(thing: Any) -> list | None:
-    """What pickle would make an object of, of slots and other memory as well; None without that."""
+    """Return pickle's reduced form of an object, slots included, or None if there is none."""
     try:
         reduced = thing.__reduce_ex__(4)
     except (TypeError, AttributeError, pickle.PicklingError):
@@ -141,7 +143,7 @@ def _state(thing: Any) -> list | None:
 
 
 def _enclosed(function: Any) -> list:
-    """What the closure of a function holds."""
+    """Return the values in the closure of a function."""
     values = []
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # not filled yet
@@ -150,7 +152,7 @@ def _enclosed(function: Any) -> list:
 
 
 def _known(variables: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """Variables of some names, and of a user's modules among them those of these names again."""
+    """Select variables by name; of a user's module take its variables with these names."""
     enclosed = {name: variables[name] for name in names & set(variables)}
     return {
         name: _known(vars(thing), names - {name})
@@ -161,13 +163,13 @@ def _known(variables: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Names that code, and code within it, may look up."""
+    """Return the names that code, and code nested in it, may look up."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
     return set(code.co_names).union(*map(_names, inner))
 
 
 def _own(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes without what Python adds by itself."""
+    """Return the attributes without those that Python adds."""
     ignored = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"}
     ignored |= {"__slotnames__"}  # which pickle adds when an object is first reduced
     added = types.GetSetDescriptorType
@@ -175,7 +177,7 @@ def _own(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_of_library(thing: Any) -> bool:
-    """Whether a function or class belongs to Python or to an installed library."""
+    """Return whether a function or class belongs to Python or to an installed library."""
     if not (hasattr(thing, "__qualname__") and isinstance(getattr(thing, "__module__", None), str)):
         return False
     return isinstance(thing, types.BuiltinFunctionType) or _is_library(thing.__module__)
@@ -183,7 +185,7 @@ def is_of_library(thing: Any) -> bool:
 
 @functools.cache
 def _is_library(name: str) -> bool:
-    """Whether a module is Python's, an installed library's or this library's, installed or not."""
+    """Return whether a module belongs to Python, an installed library or this library."""
     if name.split(".")[0] in _KNOWN | {__name__.split(".")[0]}:
         return True
     module = sys.modules.get(name)
@@ -196,7 +198,7 @@ def _is_library(name: str) -> bool:
 
 @functools.cache
 def _version(module: str) -> str:
-    """Version of the library that a module belongs to; empty if it has none."""
+    """Return the version of the library of a module; empty if it has none."""
     try:
         return importlib.metadata.version(module.split(".")[0])
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Memory: how much there is, and what was freed given back to the system."""
+"""Size of the machine's memory, and return of freed memory to the system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 
 def memory_size() -> float:
-    """Bytes of memory that this machine has; infinite where the system does not tell."""
+    """Return the machine's memory in bytes; infinity if the system does not report it."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
@@ -17,10 +17,10 @@ def memory_size() -> float:
 
 
 def give_back_memory() -> None:
-    """Return to the system what has been freed in many small parts.
+    """Return freed memory to the system.
 
-    The C library of Linux keeps it for later use, which after a compilation or with the draws of a
-    chain is hundreds of megabytes.  Elsewhere it does nothing.
+    The C library of Linux keeps memory that was freed in many small parts: hundreds of megabytes
+    after a compilation or with the draws of a chain.  On other systems this does nothing.
     """
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,8 +1,8 @@
-"""Double precision: switched on before JAX starts, and required by everything that computes.
+"""Double precision: switched on before JAX starts, and required by all computations.
 
-`import invlift` changes no setting of JAX.  The first use of a name, ``invlift.matern_prior`` say,
-switches double precision on if JAX has not started yet, and says so.  The command line, and a
-script that wants no note, call :func:`enable_x64`.
+`import invlift` changes no setting of JAX.  The first use of a name, for example
+``invlift.matern_prior``, switches double precision on if JAX has not started yet, and logs a note.
+:func:`enable_x64` does this without a note; the command line calls it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from invlift.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-#: XLA's options beyond those that it names, and the one that makes a loop one kernel, if what it
-#: carries has fewer bytes.  By default a loop over the steps of a differential equation calls a
+#: XLA's flag for extra options, and the option that compiles a loop as one kernel if its carry has
+#: fewer bytes than this.  By default a loop over the steps of a differential equation calls a
 #: kernel for each operation of each step, which takes several times as long.
 _EXTRA, _LOOPS = "--xla_backend_extra_options", "xla_cpu_small_while_loop_byte_threshold=1000000000"
 
 
 def enable_x64() -> None:
-    """Switch JAX's double precision on: before the first array is made.
+    """Switch JAX's double precision on; call it before the first array is made.
 
-    The first use of another name of invlift does so too, with a note, if JAX has not started.
+    The first use of another name of invlift also does this, with a note, if JAX has not started.
 
-    Loops are then compiled as one kernel each on a CPU, by an option that XLA takes from the
-    environment variable ``XLA_FLAGS`` alone; one that sets ``xla_backend_extra_options`` is left
-    as it is.
+    It also sets an option of the environment variable ``XLA_FLAGS``, by which XLA compiles each
+    loop as one kernel on a CPU.  If the variable already sets ``xla_backend_extra_options``, it is
+    not changed.
     """
     jax.config.update("jax_enable_x64", True)
     given = os.environ.get("XLA_FLAGS", "")
@@ -41,10 +41,10 @@ def enable_x64() -> None:
 
 
 def enable_x64_before_start() -> None:
-    """Switch double precision on and say so, if JAX has not started.
+    """Switch double precision on with a note, if JAX has not started.
 
-    Nothing changes where JAX has started, as there may be arrays in single precision; where double
-    precision is on already; and where the environment variable ``JAX_ENABLE_X64`` is set.
+    It changes nothing if JAX has started, because there may be arrays in single precision; if
+    double precision is already on; or if the environment variable ``JAX_ENABLE_X64`` is set.
     """
     is_chosen = jax.config.jax_enable_x64 or "JAX_ENABLE_X64" in os.environ
     if not is_chosen and not backends_are_initialized():
@@ -57,12 +57,12 @@ def enable_x64_before_start() -> None:
 
 
 def require_float64(**arrays) -> None:
-    """Refuse arrays that are not double precision.
+    """Raise an error for arrays that are not in double precision.
 
     Parameters
     ----------
     **arrays
-        Arrays by the name the caller knows them by; ``None`` is passed over.
+        Arrays by the name of the caller's argument; ``None`` is skipped.
 
     Raises
     ------

@@ -9,7 +9,7 @@ import jax
 
 from invlift.programs.by_content import by_content
 
-#: Nested tuples, dicts and modules of arrays; only the code that makes one knows its structure.
+#: Nested tuples, dicts and modules of arrays; only the code that creates one knows its structure.
 PyTree = Any
 
 
@@ -25,10 +25,10 @@ def static(**options):
 
 
 def aside(default: Any = None) -> Any:
-    """Return a field of a :class:`Module` that nothing is computed from.
+    """Return a field of a :class:`Module` that no computation uses.
 
-    It is neither a leaf nor part of the structure: compiled programs and digests do not know it,
-    and what JAX makes of an instance has the default again.
+    It is neither a leaf nor part of the structure, so compiled programs and digests do not depend
+    on it.  An instance that JAX creates from another one has the default value again.
     """
     return field(default=default, compare=False, repr=False, metadata={"aside": True})
 
@@ -37,9 +37,9 @@ def aside(default: Any = None) -> Any:
 class Module:
     """Base of classes that JAX takes as arguments: every subclass is a frozen dataclass and pytree.
 
-    Fields made by :func:`static` are settings, those by :func:`aside` no part of the pytree; all
-    others hold arrays, or other modules.  With
-    ``class Name(Base, settings=True)`` all fields of the class are settings.
+    Fields made by :func:`static` are settings.  Fields made by :func:`aside` are not part of the
+    pytree.  All others hold arrays or other modules.  With ``class Name(Base, settings=True)`` all
+    fields of the class are settings.
     """
 
     _are_settings = False
@@ -51,7 +51,7 @@ class Module:
         pytree(dataclass(frozen=True)(cls))
 
     def __post_init__(self) -> None:
-        """Take functions among the settings by what they compute, not by which object they are."""
+        """Wrap functions in the settings, so that they compare by content, not by identity."""
         for each in fields(self):
             if self._are_settings or each.metadata.get("static"):
                 value = getattr(self, each.name)
@@ -60,22 +60,23 @@ class Module:
 
 
 def pytree(cls: type) -> type:
-    """Register a dataclass with JAX; the class itself is returned.
+    """Register a dataclass with JAX, and return the class.
 
-    Fields whose metadata says ``static`` are part of the structure, all others are children.
+    Fields with ``static`` in their metadata are part of the structure, fields with ``aside`` are
+    not part of the pytree, and all others are children.
 
     Parameters
     ----------
     cls : type
-        A dataclass.  Its subclasses are registered on their own.
+        A dataclass.  Its subclasses are registered separately.
 
     Notes
     -----
-    JAX's own ``register_dataclass`` must not be used: to JAX (0.10) two classes that it registers,
-    of equally many fields, have equal structures, and where their hashes happen to meet, a compiled
-    function called with one runs the program of the other.  Of 300 classes that differ in what
-    they compute, 43 got the result of another.  The classes of the children are part of
-    the structure as well, since a user's own may be registered in that way.
+    JAX's ``register_dataclass`` must not be used.  In JAX 0.10, two classes that it registers have
+    equal structures if they have equally many fields.  If their hashes collide, a compiled function
+    called with one class runs the program of the other: of 300 classes with different computations,
+    43 got the result of another class.  The structure also contains the classes of the children,
+    because a user's class may be registered in that way.
     """
     are_settings = getattr(cls, "_are_settings", False)
     aside = {field.name: field.default for field in fields(cls) if field.metadata.get("aside")}
@@ -97,7 +98,7 @@ def pytree(cls: type) -> type:
         return tuple(zip(keys, children, strict=True)), structure
 
     def unflatten(structure, children):
-        # Past the constructor: JAX also builds instances of things that are not arrays.
+        # Without the constructor, as JAX also builds instances with children that are no arrays.
         instance = object.__new__(cls)
         for name, value in zip([*static, *names], [*structure[0], *children], strict=True):
             object.__setattr__(instance, name, value)
@@ -110,5 +111,5 @@ def pytree(cls: type) -> type:
 
 
 def _is_node(child) -> bool:
-    """Whether a child is a registered dataclass: JAX puts some that are not in a leaf's place."""
+    """Return whether a child is a registered dataclass; JAX may use unregistered ones as leaves."""
     return is_dataclass(child) and not jax.tree_util.all_leaves([child])

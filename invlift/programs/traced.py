@@ -1,6 +1,6 @@
-"""What a function does, read off its traced program as a whole.
+"""Properties of a function from its traced program: used arguments, loops, own derivative rules.
 
-What each number of its output may depend on is told by :mod:`invlift.programs.dependence`.
+For the dependence of single outputs on single inputs see :mod:`invlift.programs.dependence`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from jax.extend.core import Jaxpr, JaxprEqn, Var, jaxprs_in_params
 
 
 def depends(fn: Callable, *arguments: jax.Array) -> list[bool]:
-    """For each of a function's arguments, arrays, whether its value depends on it.
+    """Return for each argument, an array, whether the function's value may depend on it.
 
-    As its operations show, without their numbers: it may depend less than this says.
+    This considers the operations, not their values: a true entry may have no dependence.
     """
     jaxpr = jax.make_jaxpr(fn)(*arguments).jaxpr
     return _are_used(jaxpr, {each for each in jaxpr.outvars if isinstance(each, Var)})
 
 
 def reach_loops(fn: Callable, *arguments: jax.Array) -> list[bool]:
-    """For each of a function's arguments, arrays, whether a loop in it depends on it.
+    """Return for each argument, an array, whether a loop in the function may depend on it.
 
-    As its operations show, without their numbers: it may be fewer than this says.
+    This considers the operations, not their values: a true entry may have no dependence.
     """
     jaxpr = jax.make_jaxpr(fn)(*arguments).jaxpr
     loops = (each for each in jaxpr.eqns if _in_loops([each]))
@@ -33,7 +33,7 @@ def reach_loops(fn: Callable, *arguments: jax.Array) -> list[bool]:
 
 
 def _are_used(jaxpr: Jaxpr, used: set[Var]) -> list[bool]:
-    """For each input of a program, whether one of some of its variables depends on it."""
+    """Return for each input of a program whether one of the given variables depends on it."""
     for equation in reversed(jaxpr.eqns):
         if used.intersection(equation.outvars):
             used.update(each for each in equation.invars if isinstance(each, Var))
@@ -41,7 +41,7 @@ def _are_used(jaxpr: Jaxpr, used: set[Var]) -> list[bool]:
 
 
 def loop_operations(fn: Callable, at: Any) -> set[str]:
-    """JAX's names of the loops that a function of a pytree runs, and of all operations in them."""
+    """Return JAX's names of the loops in a function of a pytree, and of all operations in them."""
     return _in_loops(jax.make_jaxpr(fn)(at).jaxpr.eqns)
 
 
@@ -49,7 +49,7 @@ def _in_loops(equations: Iterable[JaxprEqn], is_inside: bool = False) -> set[str
     names = set()
     for each in equations:
         name, params = each.primitive.name, each.params
-        # What is unrolled, as polynomials are, is no loop.
+        # A fully unrolled scan, as for polynomials, is not a loop.
         is_loop = name == "while" or (name == "scan" and params["length"] > params["unroll"])
         is_within = is_inside or is_loop
         names |= {name} if is_within else set()
@@ -59,7 +59,7 @@ def _in_loops(equations: Iterable[JaxprEqn], is_inside: bool = False) -> set[str
 
 
 def functions_with_own_rules(fn: Callable, at: Any) -> list[str]:
-    """Names of what has a rule of its own for its derivatives; "a function" of what has none."""
+    """Return names of inner functions with custom derivative rules, or "a function" if unnamed."""
     return list(dict.fromkeys(_with_own_rules(jax.make_jaxpr(fn)(at).jaxpr)))
 
 
