@@ -1,7 +1,7 @@
-"""Pre-flight: is this problem well posed, are its derivatives right, do steps find back?
+"""Checks of a problem before a run: tables, prior, start, derivatives, reversibility of steps.
 
-What takes no time, `run` refuses a problem by: the start of a chain, which is needed anyway, and
-the standard deviation of the prior.
+`run` only makes the checks that cost no time: the start of a chain, which it needs anyway, and the
+standard deviation of the prior.
 """
 
 from __future__ import annotations
@@ -52,27 +52,28 @@ def check_problem(
     seed: int = 0,
     on_finding: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
-    """Look a problem over.
+    """Check a problem before a run.
 
     Parameters
     ----------
     problem : InverseProblem or ManifoldProblem
     spec : ProblemSpec or PythonSpec, optional
-        What it was made of on the command line, for what only the file says: its seed is then used.
+        Problem file or Python file of the problem, for checks of its keys. Its seed replaces
+        `seed`.
     seed : int
-        Of the start and the directions that are tried.
+        Seed of the start and of the directions of the derivative tests.
     on_finding : callable
-        Told of each finding as it is made: what is cheap and often wrong first.
+        Called with each finding, as soon as it is made. Cheap checks of frequent errors come first.
 
     Returns
     -------
     Report
-        With ``findings``, each ``ok``, ``note`` or ``bad``, and a ``verdict``.
+        A report with ``findings``, each ``ok``, ``note`` or ``bad``, and a ``verdict``.
 
     Raises
     ------
     InputError
-        If there is no start.
+        If no start is found.
     """
     seed = seed if spec is None else spec.sampler.seed
     findings: list[Finding] = []
@@ -82,8 +83,8 @@ def check_problem(
         for each in found:
             on_finding(each)
 
-    with single_threaded_blas(), ThreadPoolExecutor() as pool:  # to compile all at once
-        lifted = target_of(problem, KERNEL)  # whose programs a run shares
+    with single_threaded_blas(), ThreadPoolExecutor() as pool:  # compile in parallel
+        lifted = target_of(problem, KERNEL)  # a run uses the same programs
         position = jax.ShapeDtypeStruct((lifted.dimension,), float)
         shapes = slopes_along.shapes(lifted, position, position)
         pool.submit(trial_step.prepare, lifted, shapes.point, 0, 1.0)
@@ -101,8 +102,8 @@ def check_problem(
         tell(of_start := check_start(starts))
         tell(level.result() + predictions.result() + dependence.result() + time_step.result())
         is_fitted = all(each.level != "bad" for each in of_start)
-        # If the start misses the readings by far, its values are near overflow: derivatives that
-        # fail there can be right.
+        # If the start is far from the readings, its values are near overflow, and correct
+        # derivatives may fail the test there.
         position = starts[0] if is_fitted else usual_position(lifted)
         point, rng = evaluate(lifted, position), np.random.default_rng(seed)
         tell(check_derivatives(lifted, point, rng))
@@ -118,9 +119,9 @@ def check_problem(
 def find_objections(
     problem: AnyProblem, spec: ProblemSpec | PythonSpec
 ) -> tuple[list[str], Starts | RoughStarts]:
-    """What makes a problem not ready to run, and where its chains start, the first being known.
+    """Return objections against running a problem, and its starts with the first one found.
 
-    What the chains run is compiled at the same time.
+    The program of the chains is compiled at the same time.
     """
     settings, kernel = spec.sampler, spec.sampler.kernel()
     with single_threaded_blas():

@@ -1,4 +1,4 @@
-"""Whether derivatives are right, by Taylor's theorem, and whether a step finds back."""
+"""Checks of derivatives by Taylor tests, and of the reversibility of a step."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from invlift.samplers.constrained.step import build_state, constrained_step, sam
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 from invlift.targets import Slopes
 
-#: Of the kernel that problems are looked over for; its integrator is tried.
+#: Kernel for which problems are checked; its integrator makes the trial step.
 KERNEL = ConstrainedHMC()
-#: Size of the step that is tried forwards and backwards.
+#: Size of the trial step forwards and backwards.
 TRIAL_STEP = 0.3
-#: Difference steps of the Taylor tests.  The last two are so close that remainders there differ by
-#: round-off alone.
+#: Difference steps of the Taylor tests.  The last two are so close that their remainders differ
+#: only by round-off.
 TAYLOR_STEPS = 2.0 ** -np.array([3, 4, 5, 6, 7, 8, 9, 9 + 1e-6])
 
 
 @program
 def slopes_along(lifted, position, direction) -> Slopes:
-    """One program for all that is asked of single positions: its parts share a factorisation."""
+    """Evaluate point and slopes at a position in one program, whose parts share a factorisation."""
     return lifted.slopes(position, direction)
 
 
 def evaluate(lifted, position):
-    """A target's point at a position."""
+    """Return the point of a target at a position."""
     return slopes_along(lifted, position, np.zeros(lifted.dimension)).point
 
 
 def check_derivatives(lifted, point, rng) -> list[Finding]:
-    """Taylor slopes along a random direction, and the adjoint dot product."""
+    """Test derivatives by Taylor slopes along a random direction, and the adjoint dot product."""
     position = np.asarray(point.position)
     direction, density = 0.1 * rng.standard_normal(position.shape), "log det G"
-    if isinstance(lifted, ManifoldProblem):  # of any units
+    if isinstance(lifted, ManifoldProblem):  # positions may have any unit
         direction, density = direction * np.maximum(1.0, np.abs(position)), "the log density"
-    else:  # where whitened unknowns are tall, a unit direction would be a leap
+    else:  # for large whitened unknowns a unit direction would be too long
         direction /= max(1.0, np.max(np.abs(position[: lifted.problem.num_unknowns])))
     _, *found = slopes_along(lifted, position, direction)
     value, slope, first, second, scale = map(np.asarray, found)
@@ -69,7 +69,7 @@ def check_derivatives(lifted, point, rng) -> list[Finding]:
 
 
 def slope_finding(name: str, value_fn, linear_fn, order: int = 2) -> Finding:
-    """What :func:`taylor_slope` says of a derivative."""
+    """Return the finding about a derivative from :func:`taylor_slope`."""
     slope, remainder = taylor_slope(value_fn, linear_fn)
     if not np.isfinite(remainder):
         detail = "not finite: std, source or values too large, or readings out of the model's reach"
@@ -85,21 +85,21 @@ def slope_finding(name: str, value_fn, linear_fn, order: int = 2) -> Finding:
 
 
 def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]:
-    """Order at which the remainder of a linearisation vanishes.
+    """Return the order at which the remainder of a linearisation vanishes, and its largest value.
 
-    `value_fn` and `linear_fn` give f(x + h v), an array, and f(x) + h Df(x) v for h, which
-    decreases along the steps, of which the last two are next to each other. Returns the median
-    slope of log remainder over log h where the remainder is above round-off: 2 for a right
-    derivative, 1 for a wrong one (with second derivatives 3 and 2), NaN where everything is
-    round-off; and the largest remainder relative to the size of f.
+    `value_fn` and `linear_fn` return f(x + h v), an array, and f(x) + h Df(x) v for a step h. The
+    steps decrease, and the last two are nearly equal. The order is the median slope of log
+    remainder over log h where the remainder is above round-off: 2 for a correct derivative, 1 for a
+    wrong one (with second derivatives 3 and 2), NaN if all remainders are round-off. The largest
+    remainder is relative to the size of f.
     """
     values = [np.asarray(value_fn(step)) for step in steps]
     rest = [v - np.asarray(linear_fn(h)) for v, h in zip(values, steps, strict=True)]
     round_off = np.linalg.norm(rest.pop() - rest[-1])
     remainders = np.array([np.linalg.norm(each) for each in rest])
-    size = max(*map(np.linalg.norm, values), 1e-300)  # where f is 0 at x, of what it is made of
-    # A right derivative may reach the round-off of the solver.  Fields in time have more of it,
-    # as sums of solutions with large weights of both signs.
+    size = max(*map(np.linalg.norm, values), 1e-300)  # over all steps, as f may be 0 at x
+    # A correct derivative may reach the round-off of the solver.  Fields in time have more
+    # round-off, as they are sums of solutions with large weights of both signs.
     least = np.clip(10.0 * remainders.min(), 1e-11 * size, 1e-9 * size)
     usable = remainders > np.maximum(least, np.minimum(10.0 * round_off, 1e-6 * size))
     steps = np.asarray(steps)[:-1]
@@ -110,7 +110,7 @@ def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]
 
 @program
 def trial_step(lifted, point, seed, size):
-    """A step with a random momentum, and the one back: failures, errors, factorisations."""
+    """Make a step with a random momentum and its reverse; return failures, errors and work."""
     momentum = sample_momentum(lifted, jax.random.key(seed), point)
 
     def turn_and_move(state, _):
@@ -119,7 +119,7 @@ def trial_step(lifted, point, seed, size):
         violation = jnp.max(jnp.abs(state.point.constraint))
         return state, (state.num_failures, state.work[0], violation)
 
-    # One step in a loop: the program holds it once.
+    # Both steps are one loop, so that the program contains the step only once.
     end, (failures, evaluations, violations) = jax.lax.scan(
         turn_and_move, build_state(point, momentum), length=2
     )
@@ -128,7 +128,7 @@ def trial_step(lifted, point, seed, size):
 
 
 def check_step(lifted, point, seed: int) -> Finding:
-    """One step forwards and back."""
+    """Check that a step and its reverse return to the start."""
     size = TRIAL_STEP
     found = trial_step(lifted, point, seed, size)
     while int(found[0][0]) and size > 1e-3:

@@ -1,4 +1,4 @@
-"""The mesh of a field, its prior there, and the table of sensors."""
+"""Checks of the mesh of a field, its prior on the mesh, and the table of sensors."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from invlift.fem.mesh.geometry import find_cells
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.problems.problem import InverseProblem
 
-#: Fewest mesh widths across the prior's range that resolve it, and fewest with which the field has
-#: any range of its own.
+#: Fewest mesh widths across the range of the prior that resolve it, and fewest for which the field
+#: has a correlation at all.
 NODES_PER_RANGE, LEAST_PER_RANGE = 4.0, 0.5
-#: Share of the standard deviation asked for below which the prior's own is remarkable, and below
-#: which it is another prior.
+#: Ratio of realised to requested standard deviation of the prior below which a note is given, and
+#: below which the prior is wrong.
 LOW_STD, LEAST_STD = 0.7, 0.3
-#: Radius-ratio quality below which an element spoils the accuracy around it.
+#: Radius-ratio quality below which an element reduces the accuracy around it.
 POOR_QUALITY = 0.1
-#: Fewest places that are not close together by chance, and the share of an edge that is close.
+#: Fewest positions for the check of their distances, and the share of an edge below which they are
+#: too close.
 FEWEST_PLACES, MUCH_CLOSER = 3, 0.1
-#: How far behind a facet other cells are looked for, relative to the way from its cell's middle.
+#: Distance behind a facet at which other cells are searched, relative to the distance from the
+#: centre of its cell.
 BEHIND = 1e-3
 
 
 def check_tables(problem: AnyProblem, spec: ProblemSpec | PythonSpec | None) -> list[Finding]:
-    """Mesh, groups, electrodes and sensors, as far as there are any."""
+    """Check mesh, groups, electrodes and sensors, as far as they exist."""
     if problem.mesh is None:
         return []
     findings, sensors = [check_mesh(problem.mesh)], problem.sensors
@@ -47,7 +49,7 @@ def check_tables(problem: AnyProblem, spec: ProblemSpec | PythonSpec | None) -> 
 
 
 def check_mesh(mesh: Mesh) -> Finding:
-    """Size and quality, and whether it is in one piece."""
+    """Check size and quality of a mesh, and whether it is connected."""
     quality = mesh_quality(mesh)
     poor = np.flatnonzero(quality < POOR_QUALITY)
     extent = " x ".join(f"{size:g}" for size in np.ptp(mesh.points, axis=0))
@@ -72,10 +74,10 @@ def check_mesh(mesh: Mesh) -> Finding:
 
 
 def _unjoined_facets(mesh: Mesh) -> np.ndarray:
-    """Facets of the boundary that have a cell on either side, by their positions.
+    """Return the boundary facets that geometrically have a cell on either side.
 
-    As where nodes are there twice, where one side has more nodes than the other, or where one part
-    of the mesh lies on another.
+    They occur if nodes are duplicated, if one side has more nodes than the other, or if parts of
+    the mesh overlap.
     """
     centres = mesh.points[mesh.boundary_facets].mean(axis=1)
     corners = mesh.cell_search.corners
@@ -104,7 +106,7 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
 
 
 def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:
-    """How many there are, and what of their table is not used or repeated."""
+    """Check the number of sensors, and unused or repeated parts of their table."""
     sensors = problem.sensors
     notes, is_file = [], isinstance(spec, ProblemSpec)
     columns = (
@@ -145,7 +147,7 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
 
 
 def check_places(problem: AnyProblem) -> list[Finding]:
-    """Places of sensors that are much closer to each other than the mesh's nodes; else nothing."""
+    """Return a finding if all sensors are much closer to each other than the nodes of the mesh."""
     if problem.mesh is None or problem.sensors is None:
         return []
     mesh, points = problem.mesh, problem.sensors.points
@@ -165,13 +167,16 @@ def check_places(problem: AnyProblem) -> list[Finding]:
 
 
 def edge_lengths(mesh: Mesh, cells: np.ndarray) -> np.ndarray:
-    """Lengths of edges of cells, (k, dim + 1)."""
+    """Return lengths of edges of cells, (k, dim + 1)."""
     corners = mesh.points[cells]
     return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
 
 
 def _at_point_sources(problem: InverseProblem, spec: ProblemSpec) -> list[int]:
-    """Rows of the table that read about as near to a point source of their experiment as a node."""
+    """Return the rows of the table whose sensors are within about a cell of a point source.
+
+    Only point sources of the experiment of the row count.
+    """
     mesh, sensors, found = problem.mesh, problem.sensors, set()
     is_of_u = np.full(len(sensors.rows), True)
     if sensors.kinds is not None:
@@ -190,7 +195,7 @@ def _at_point_sources(problem: InverseProblem, spec: ProblemSpec) -> list[int]:
 
 
 def check_prior(problem: AnyProblem) -> list[Finding]:
-    """Whether a field's prior is the one asked for, on its mesh; nothing without a field."""
+    """Check that the prior of a field on its mesh is as requested; nothing without a field."""
     if problem.mesh is None:
         return []
     prior = field_prior(problem)
@@ -200,9 +205,9 @@ def check_prior(problem: AnyProblem) -> list[Finding]:
 
 
 def _of_part(mesh: Mesh, std: np.ndarray, part: Nominal | None) -> list[Finding]:
-    """The same of a layer, or of the whole body."""
+    """Check the prior of a layer, or of the whole body."""
     std = std[part.cells] if part is not None and part.layer else std
-    if not std.any():  # it is all known
+    if not std.any():  # the field is known everywhere
         return []
     low, middle, high = np.quantile(std[std > 0.0], [0.0, 0.5, 1.0])
     level, detail = "ok", "realised standard deviation of the log-conductivity "
@@ -224,7 +229,7 @@ def _of_part(mesh: Mesh, std: np.ndarray, part: Nominal | None) -> list[Finding]
 
 
 def _resolution(mesh: Mesh, part: Nominal, name: str) -> Finding:
-    """Whether the mesh resolves the range of the prior."""
+    """Check that the mesh resolves the range of the prior."""
     length = part.correlation_range
     per_range = length / float(np.median(edge_lengths(mesh, mesh.cells[part.cells])))
     level, detail = "ok", f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"

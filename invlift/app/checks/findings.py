@@ -1,4 +1,4 @@
-"""What was found, and the verdict on it."""
+"""Findings of checks, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at."""
+    """Result of one check."""
 
     level: Literal["ok", "note", "bad"]
     name: str
@@ -21,14 +21,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything found."""
+    """All findings of the check of a problem."""
 
     findings: list[Finding]
-    description: str = ""  # what a problem of a Python file is made of, in lines
+    description: str = ""  # lines that describe the problem of a Python file
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing bad was found."""
+        """Whether no finding is bad."""
         return all(finding.level != "bad" for finding in self.findings)
 
     @property

@@ -1,4 +1,4 @@
-"""Whether the model explains the readings where they are explained best, before any chain runs."""
+"""Checks of the fit of the model to the readings at the best fit, before a run."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from invlift.standards import (
     PRIOR_TAIL,
 )
 
-#: Draws of the noise's scale from its prior.
+#: Number of draws of the noise scale from its prior.
 NUM_DRAWS = 1000
-#: Units that readings are often in by mistake, and what one of them is in the unit of the others.
+#: Units that readings often have by mistake, and their factors to the unit of the other readings.
 UNITS = {"feet": 0.3048, "inches": 0.0254, "thousandths": 1e-3, "hundredths": 1e-2, "tenths": 0.1,
          "tens": 10.0, "hundreds": 100.0, "thousands": 1e3}  # fmt: skip
 
 
 def check_fit(problem: InverseProblem, start: Start) -> Finding:
-    """Whether some unknowns reproduce the readings, all, and those of each group by themselves.
+    """Check that the best fit reproduces all readings, and those of each group.
 
-    A model that does not is found by its misfit, where the noise's scale is known; an unknown scale
-    grows with what is not explained, and is compared with its prior and with the readings' spread.
+    If the noise scale is known, the misfit shows a wrong model. An unknown scale increases with the
+    misfit, and is compared with its prior and with the spread of the readings.
     """
     if problem.noise.is_exact:
         return Finding("ok", "fit", "the start reproduces the readings exactly")
@@ -61,7 +61,7 @@ def check_fit(problem: InverseProblem, start: Start) -> Finding:
 
 
 def check_limits(problem: InverseProblem, start: Start) -> list[Finding]:
-    """Whether what fits the other readings best is within the limits of the censored ones."""
+    """Check that the best fit of the other readings is within the limits of censored readings."""
     if problem.noise.censored is None or start.fit is None:
         return []
     signs, limits = np.asarray(problem.noise.censored), np.asarray(problem.observed)
@@ -80,7 +80,7 @@ def check_limits(problem: InverseProblem, start: Start) -> list[Finding]:
 
 
 def _of_a_start(problem: InverseProblem, start: Start) -> Finding:
-    """Of a start that no mode was looked for near."""
+    """Return the finding for a start without a search for the mode."""
     if problem.noise.num_parameters:
         return Finding("ok", "fit", "no limit: the unknown noise scale increases with the misfit")
     worst = int(np.argmax(start.misfit))
@@ -125,17 +125,17 @@ def _draws_of_parameters(problem: InverseProblem) -> Iterator[np.ndarray]:
 
 @program
 def _scales(noise, zetas):
-    """Scales of the noise, (K, 1) or (K, d), at its parameters, (K, h)."""
+    """Return scales of the noise, (K, 1) or (K, d), at its parameters, (K, h)."""
     return jax.lax.map(lambda zeta: jax.numpy.atleast_1d(noise.sigma(zeta)), zetas)
 
 
 def _p_value(eta: np.ndarray) -> float:
-    """Probability of a larger sum of squares of standard normal variables."""
+    """Return the probability of a larger sum of squares of standard normal variables."""
     return float(chdtrc(eta.size, np.sum(eta**2)))
 
 
 def _by_group(problem: InverseProblem, eta: np.ndarray) -> Iterator[tuple[str, float]]:
-    """P-values of the readings of each experiment, kind and group, by name."""
+    """Yield names and p-values of the readings of each experiment, kind and group."""
     sensors = problem.sensors
     for column in ("experiments", "kinds", "groups"):
         labels = getattr(sensors, column, None)
@@ -146,7 +146,7 @@ def _by_group(problem: InverseProblem, eta: np.ndarray) -> Iterator[tuple[str, f
 
 
 def _reading(problem: InverseProblem, fit: Fit, index: int) -> str:
-    """A reading with its best fit and the range of the others, and a unit in which it is there."""
+    """Describe a reading: its best fit, the range of the others, and a unit that would fit."""
     observed = np.asarray(problem.observed)
     reading, others = float(observed[index]), np.delete(observed, index)
     text = (

@@ -1,4 +1,4 @@
-"""Whether readings determine the level of a field, or ratios of its values alone."""
+"""Check whether readings determine the level of a field, or only ratios of its values."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from invlift.app.problems import AnyProblem
 from invlift.app.runs.quantities import field_of, field_prior
 from invlift.programs.compilation import program
 
-#: Change of readings, relative to the largest, that is one of rounding when a field moves by 1.
+#: Relative change of readings up to which it is rounding, if a field moves by 1.
 NO_CHANGE = 1e-6
 
 
 def check_level(problem: AnyProblem) -> list[Finding]:
-    """A note if no reading changes with the level of the field; nothing without a field.
+    """Return a note if no reading changes with the level of the field; nothing without a field.
 
-    So it is of a conductivity if only values of the solution are held and read: with twice the
-    conductivity twice as much flows, and the solution is the same (div(exp(phi) grad u) = 0).
+    This happens for a conductivity if all boundary conditions and readings are values of the
+    solution: twice the conductivity gives twice the flux and the same solution (div(exp(phi) grad
+    u) = 0).
     """
     if problem.mesh is None:
         return []

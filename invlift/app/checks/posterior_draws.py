@@ -1,4 +1,4 @@
-"""Some draws of a run, of all quantities at the same positions."""
+"""Selection of draws of a run, with the same draw numbers for all quantities."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from invlift.samplers.chains.results import Run
 
 
 def some_draws(run: Run, names: Sequence[str], num: int) -> dict[str, np.ndarray]:
-    """At most ``num`` draws of all chains, evenly spread, by name: (K, size) each, flattened."""
+    """Return at most ``num`` evenly spread draws of all chains, (K, size) each, by name."""
     every = {name: run.chains[0].every.get(name, 1) for name in names}
-    stride = math.lcm(*every.values())  # of draws that all of them were kept of
+    stride = math.lcm(*every.values())  # draws that are stored for all quantities
     kept = {
         name: np.concatenate([chain.draws[name][:: stride // each] for chain in run.chains])
         for name, each in every.items()

@@ -1,4 +1,4 @@
-"""Whether readings are where the prior predicts them: a wrong unit shows there."""
+"""Check of the readings against predictions from the prior, which shows wrong units."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
 from invlift.problems.reading_names import name_of_reading
 
-#: Draws from the prior, and the fewest that must be finite for a comparison.
+#: Number of draws from the prior, and fewest finite ones for a comparison.
 NUM_DRAWS, FEWEST = 100, 20
 
 
 def check_predictions(problem: InverseProblem | ManifoldProblem, seed: int) -> list[Finding]:
-    """Readings beside what draws from the prior predict for them, without noise.
+    """Compare the readings with noise-free predictions of draws from the prior.
 
-    Remarkable if most of them are outside the range of all draws by more than its width, or by more
-    than the same factor where all draws have one sign. Nothing where there are no readings, or
-    where the model is hardly ever finite.
+    The finding is a note if most readings are outside the range of all draws by more than its
+    width, or by more than the ratio of its ends if all draws have one sign. Nothing if there are no
+    readings, or if the model is finite for few draws.
     """
     if not problem.has_readings:
         return []

@@ -1,4 +1,4 @@
-"""Where the first chain would start, how readings depend on unknowns there, and samplers."""
+"""Checks at the start of the first chain: fit, sensitivity, dependence, choice of sampler."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from invlift.programs.dependence import NONE, spread
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.targets import Target
 
-#: Share of the noise below which a reading's dependence on the field is none.
+#: Sensitivity, in sd of the noise, below which a reading has no information on the field.
 BLIND = 1e-3
-#: Most unknowns of which a normal approximation is tried, draws of it, and the share of their
-#: weights from which on it is near: 0.7 and 0.12 of hare and lynx and of potassium channels, where
-#: NUTS is faster than constrained HMC; 0.05, 0.06 and 0.02 of sodium channels and two soils, where
-#: it is not.
+#: Largest number of unknowns for the test of a normal approximation, number of its draws, and
+#: smallest effective share of their weights for a nearly normal posterior. The share is 0.7 and
+#: 0.12 for hare and lynx and potassium channels, where NUTS is faster than constrained HMC; it is
+#: 0.05, 0.06 and 0.02 for sodium channels and two soils, where NUTS is slower.
 MANY_UNKNOWNS, NUM_WEIGHED, NEARLY_NORMAL = 50, 400, 0.1
 
 
@@ -42,9 +42,9 @@ def with_first(
     evaluate_fn: Callable = evaluate_state,
     choice: Choice | None = None,
 ) -> Starts | RoughStarts:
-    """The same with the start of the first chain found, where that is a search.
+    """Return the starts with that of the first chain found, if starts need a search.
 
-    And with the choice that the target was made by.  An InputError if there is none.
+    `choice` is the choice by which the target was made.  Raises an InputError if no start is found.
     """
     if not isinstance(starts, Starts):
         return starts
@@ -52,10 +52,10 @@ def with_first(
 
 
 def check_start(starts: Starts | RoughStarts) -> list[Finding]:
-    """What the start of the first chain says."""
+    """Check fit, limits and sensitivity at the start of the first chain."""
     if not isinstance(starts, Starts):
         return [_constraint(starts.target, starts[0])]
-    # Which may have other numbers in the place of many readings.
+    # The reduced problem may replace many readings by fewer numbers.
     reduced = starts.target.problem.searched
     fit = check_fit(reduced.whole, starts.first)
     limits = check_limits(starts.target.problem.whole, starts.first)
@@ -63,14 +63,14 @@ def check_start(starts: Starts | RoughStarts) -> list[Finding]:
 
 
 def usual_position(target: Target) -> np.ndarray:
-    """Position, (target.dimension,), above the median of the prior; the readings do not count."""
+    """Return the position, (target.dimension,), at the median of the prior."""
     problem = target.problem.searched
     lifted = lifted_above(problem, np.zeros(problem.prior.num_white))
     return np.asarray(from_lifted(target, lifted))
 
 
 def _constraint(target: ManifoldProblem, position: np.ndarray) -> Finding:
-    """What a start on the manifold says: its constraints hold and are independent there."""
+    """Return the finding that the constraints hold and are independent at a start."""
     distance = distance_from_manifold(target, position)
     detail = f"{target.num_constraints} for {target.num_unknowns} unknowns, independent at a "
     detail += f"random start, which was moved to within {distance:.1e} of the manifold"
@@ -78,7 +78,7 @@ def _constraint(target: ManifoldProblem, position: np.ndarray) -> Finding:
 
 
 def check_sensitivity(problem: InverseProblem, start: Start) -> Finding:
-    """How far the readings move with the unknowns, in standard deviations of their noise."""
+    """Check the sensitivity of the readings to the unknowns, in sd of their noise."""
     if problem.noise.is_exact:
         return Finding("ok", "sensitivity", "readings are exact: there is no noise to compare with")
     moves, level = start.sensitivity, "ok"
@@ -97,9 +97,9 @@ def check_sensitivity(problem: InverseProblem, start: Start) -> Finding:
 
 
 def check_dependence(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
-    """Which unknowns of a function no reading depends on, whatever their values."""
+    """Return a note on unknowns of a function on which no reading depends."""
     model = problem.model if problem.has_readings else None
-    if type(model) is not NamedModel:  # as those of paths have more coefficients
+    if type(model) is not NamedModel:  # subclasses, as for paths, have more coefficients
         return []
     sizes = [math.prod(shape) for _, shape in model.shapes]
     labels = np.where(np.repeat(np.eye(len(sizes), dtype=bool), sizes, axis=1), 0, NONE)
@@ -112,10 +112,10 @@ def check_dependence(problem: InverseProblem | ManifoldProblem) -> list[Finding]
 
 
 def check_method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
-    """Whether a sampler that does not lift is worth a trial: see the page on samplers.
+    """Return a note if a sampler without lifting may be faster: see the page on samplers.
 
-    It is where few unknowns have many readings and draws of the Laplace approximation, weighed by
-    the posterior, count for much: the posterior is nearly normal then.
+    This is so for few unknowns with many readings and a nearly normal posterior: draws from the
+    Laplace approximation, weighted by the posterior, then have a large effective share.
     """
     if not problem.has_readings or not problem.lifted().is_dense:
         return []
@@ -124,7 +124,7 @@ def check_method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
         return []
     try:
         target = OrdinaryPosterior(laplace_referred(problem))
-    except InputError:  # the noise may be too large or too small for one
+    except InputError:  # the noise may be too large or too small for the approximation
         return []
     draws = np.random.default_rng(0).standard_normal((NUM_WEIGHED, size))
     logs = np.asarray(_log_weights(target, draws))

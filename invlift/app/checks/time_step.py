@@ -1,7 +1,7 @@
-"""Whether the steps of a differential equation are short enough: half of them, the same solution.
+"""Check of the time step of a differential equation: half the step must give the same solution.
 
-A solution that is not finite, as with steps too long for a fast rate, is one that chains never
-reach: the draws then look sound and are of a part of the posterior alone.
+Chains never reach unknowns with a solution that is not finite, as with steps too long for a fast
+rate. The draws then look correct, but cover only a part of the posterior.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import program
 from invlift.samplers.chains.results import Run
 
-#: Draws looked at, and share of them from which on the finding is remarkable.
+#: Number of draws, and share of different solutions above which a note is given.
 NUM_DRAWS, MANY = 50, 0.05
-#: What counts as another solution: a difference of this share of a reading, or of its median over
-#: the draws. Draws from the prior, of which many explain no readings, show blow-ups alone.
+#: Relative tolerance of a different solution, for draws from prior and posterior: relative to a
+#: reading plus its median over the draws. The prior has many draws far from the readings, so it
+#: can only show blow-ups.
 OF_PRIOR, OF_POSTERIOR = 1.0, 0.01
 
 REMEDY = (
@@ -32,7 +33,7 @@ REMEDY = (
 
 
 def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> list[Finding]:
-    """What draws from the prior say of the step; nothing where the model has none."""
+    """Check the time step at draws from the prior; nothing if the model has no time steps."""
     if not problem.has_time_steps:
         return []
     rng = np.random.default_rng(seed)
@@ -44,7 +45,7 @@ def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> lis
 
 
 def time_step_doubts(problem: InverseProblem, run: Run) -> list[tuple[str, str]]:
-    """What is wrong with the step at the draws of a run, if anything is, and what to do."""
+    """Return doubts about the time step at the draws of a run, with a remedy; empty if none."""
     if not problem.has_time_steps:
         return []
     names = [name for name, _ in problem.model.shapes]
@@ -76,10 +77,10 @@ def _transformed(prior, white):
 
 @program
 def _solved(model, coefficients):
-    """Readings of each draw, (K, d)."""
+    """Return readings of each draw, (K, d)."""
     return jax.lax.map(model, coefficients)
 
 
 def _finer(problem, coefficients):
-    """The same with half the longest step."""
+    """Return readings of each draw, (K, d), with half the longest step."""
     return _solved(replace(problem.model, fn=problem.model.finer), coefficients)

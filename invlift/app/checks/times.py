@@ -1,4 +1,4 @@
-"""Readings of a field that changes in time: when they are, and what stands for all times."""
+"""Checks of the times of readings of a transient field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from invlift.problems.problem import InverseProblem
 
 
 def check_times(problem: InverseProblem) -> list[Finding]:
-    """Of each survey: how many times, before the first change too, and how responses are met."""
+    """Check each survey: number of times, readings before the first change, error of responses."""
     return [
         _of_times(problem.sensors.times[where], model, matrix, survey)
         for where, model, matrix, survey in _in_time(problem.model)
@@ -25,14 +25,14 @@ def check_times(problem: InverseProblem) -> list[Finding]:
 
 
 def _in_time(model: ForwardModel) -> Iterator[tuple[Any, SteadyAndShifted, np.ndarray, str]]:
-    """Places of readings that are in time, their model and its weights, and their survey."""
+    """Yield the indices of transient readings, their model, its weights, and their survey."""
     if isinstance(model, Experiments):
         for each, where in zip(model.equations, model.places, strict=True):
             for _, *found in _in_time(each.model if isinstance(each, Survey) else each):
                 yield np.asarray(where), *found[:2], each.name
         return
     matrix, inner = getattr(model, "matrix", None), getattr(model, "model", None)
-    while isinstance(inner, AroundModel):  # of a refined mesh, or a correction
+    while isinstance(inner, AroundModel):  # a refined mesh or a correction
         inner = inner.model
     if isinstance(inner, SteadyAndShifted):
         yield slice(None), inner, np.asarray(matrix), ""

@@ -1,4 +1,4 @@
-"""What readings of a field in time can tell: whether their times suit the storage, and of what."""
+"""Checks of the information in readings of a transient field, on storage and each unknown."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from invlift.models.base import ForwardModel
 from invlift.problems.problem import InverseProblem, prediction
 from invlift.problems.starts.search import Fit
 
-#: A storage so large that nothing has arrived anywhere, relative to the one that is given.
+#: Factor of a storage so large that no change has arrived at any reading.
 ENDLESS = 1e12
-#: Other times at which readings would tell more, relative to theirs.
+#: Factors of other times at which readings might have more information.
 FACTORS = 10.0 ** np.arange(1, 7)
-#: Standard deviations of the noise below which readings do not differ, all together.
+#: Norm of differences, in sd of the noise, below which two sets of readings are equal.
 ALIKE = 1.0
-#: Least share of an unknown's standard deviation before the data that is remarkable after them.
+#: Smallest ratio of posterior to prior standard deviation of an unknown for a note.
 HARDLY_LESS = 0.9
 
 
 def check_told_in_time(problem: InverseProblem, fit: Fit | None) -> list[Finding]:
-    """Notes where times do not resolve the diffusion, or an unknown is hardly told; else nothing.
+    """Return notes on times that do not resolve the diffusion, and on unknowns without information.
 
     Parameters
     ----------
     problem : InverseProblem
     fit : Fit or None
-        Of the mode: what is said is of the field there.
+        Fit at the posterior mode. The findings hold for the field at the mode.
     """
     if fit is None or problem.noise.is_exact or not _parts_in_time(problem.model):
         return []
@@ -40,7 +40,7 @@ def check_told_in_time(problem: InverseProblem, fit: Fit | None) -> list[Finding
 
     @cache
     def predicted(factor: float) -> np.ndarray:
-        """Readings with so many times the storage: as those at times divided by it."""
+        """Predict the readings with the storage times a factor, as at times divided by it."""
         model = _with_storage(problem.model, factor)
         return np.asarray(prediction(replace(problem, model=model), theta))
 
@@ -57,7 +57,7 @@ def _is_in_time(part) -> bool:
 
 
 def _with_storage(model: ForwardModel, factor: float) -> ForwardModel:
-    """The model with so many times its storage: each shift is multiplied with it."""
+    """Return the model with its storage, and so each shift, multiplied by a factor."""
 
     def scaled(part):
         return replace(part, shifts=factor * part.shifts) if _is_in_time(part) else part
@@ -66,7 +66,7 @@ def _with_storage(model: ForwardModel, factor: float) -> ForwardModel:
 
 
 def _of_times(predicted: Callable[[float], np.ndarray], sd: np.ndarray) -> list[Finding]:
-    """Whether all readings come before what changes has arrived, or after it has ended."""
+    """Return a note if all readings are before a change arrives, or after it has ended."""
 
     def difference(one, other):
         return float(np.linalg.norm((one - other) / sd))
@@ -92,10 +92,10 @@ def _of_times(predicted: Callable[[float], np.ndarray], sd: np.ndarray) -> list[
 
 
 def _of_unknowns(problem: InverseProblem, fit: Fit) -> list[Finding]:
-    """Unknowns whose standard deviation falls by little in any direction, by Laplace's method.
+    """Return notes on unknowns whose standard deviation the readings hardly reduce.
 
-    The variances of all white variables of a field fall by a sum that no direction of the field
-    exceeds.
+    The Laplace approximation is used. The sum of the variance reductions of all white variables of
+    a field is an upper bound of the reduction in any direction.
     """
     prior = problem.prior
     name = problem.coefficients_name
