@@ -1,1 +1,1 @@
-"""What a person types: the command line, the problem file, and `sample` and its kin."""
+"""User interface: the command line, the problem file, and functions such as `sample`."""

@@ -1,8 +1,7 @@
-"""The command line: what may be asked.  JAX and all else is imported once it is known what is.
+"""Parser of the command line.  JAX and the commands are imported only after parsing.
 
-Each command is a module of `commands`.  Exit status 0; 2 for bad input, with one line on standard
-error; 3 when the work was done but the verdict on it is bad, or when it was stopped before it was
-done.
+Each command is a module of `commands`.  The exit status is 0; or 2 for bad input, with one line on
+standard error; or 3 if the work is finished but the verdict is bad, or if it was stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Unknown fields and numbers from a model and a few accurate readings, with their 
 conductivity on a mesh from sensors, wells or electrodes, steady or changing in time; parameters of
 differential equations, state spaces and diffusions; NumPyro models.
 """
-#: By command, what it does, and an example of it.  The first ones need no file of yours.
+#: Description and example of each command.  The first ones need no file of the user.
 COMMANDS = {
     "example": ("write the files of a small example, or list the examples", "disc"),
     "check": ("check a problem before a run", "disc/problem.toml"),
@@ -44,7 +43,7 @@ COMMANDS = {
     ),
     "schema": ("print the JSON schema of problem files, for editors", "> schema.json"),
 }  # fmt: skip
-#: What several commands are given in the same way: name of the value, and help.
+#: Arguments shared by several commands: name of the value, and help.
 _SHARED = {
     "problem": ("PROBLEM", "a problem file, or a Python file and a name in it: model.py:problem"),
     "--method": ("NAME", "{methods}"),
@@ -64,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _methods(command: str) -> str:
-    """Names of the sampling methods, for a command that takes one: they need JAX."""
+    """Return the names of the sampling methods for a command that takes one; this imports JAX."""
     if command not in ("run", "compare", "calibrate"):
         return ""
     from invlift.samplers.kernels import KERNELS, REFERENCE
@@ -74,7 +73,7 @@ def _methods(command: str) -> str:
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
-    """The parser, with the names of methods in the help of a command that takes them."""
+    """Return the parser, with the names of methods in the help of commands that take them."""
     methods, style = _methods(command), argparse.RawDescriptionHelpFormatter
     examples = "\n".join(f"  invlift {name} {rest}" for name, (_, rest) in COMMANDS.items())
     parser = argparse.ArgumentParser(
@@ -96,7 +95,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
     }
 
     def options_of(name: str, *shared: str) -> Callable:
-        """Add the options that a command shares with others; what is returned adds its own."""
+        """Add shared options to a command; return a function that adds further options."""
 
         def option(flag: str, value: str | None, text: str | None, **settings) -> None:
             given = settings | ({"metavar": value} if value else {})

@@ -1,4 +1,4 @@
-"""The one door: a problem file, or a Python file that makes a problem, ``model.py:problem``."""
+"""Open a problem from a problem file, or from a Python file, ``model.py:problem``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from invlift.noise import Noise
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
 
-#: What commands and the functions behind them take.
+#: Problems that commands and their functions accept.
 AnyProblem = InverseProblem | ManifoldProblem
-#: What the problem is called in the file, if nothing is said.
+#: Default name of the problem in a Python file.
 NAME = "problem"
 
 
 class PythonSpec(RunOptions, Table):
-    """A Python file, its content, the name in it of a problem or of what makes one, and options."""
+    """A Python file: path, content, name of a problem or of its function; and options."""
 
     source: Path
     content: str
@@ -43,14 +43,15 @@ class PythonSpec(RunOptions, Table):
 
 
 def open_problem(text: str) -> ProblemSpec | PythonSpec:
-    """What a command is given, ``problem.toml`` or ``model.py:problem``, read or refused."""
+    """Read the problem argument of a command, ``problem.toml`` or ``model.py:problem``."""
     return read_problem(text) if _split(text) is None else read_python_problem(text)
 
 
 def build(spec: ProblemSpec | PythonSpec, *, needs_values: bool = True) -> AnyProblem:
-    """Put the problem together; a Python file is run. An InputError if it cannot be.
+    """Build the problem of a specification; a Python file is executed.
 
-    ``needs_values`` is as for :func:`~invlift.app.problem.build.build_problem`.
+    ``needs_values`` is as for :func:`~invlift.app.problem.build.build_problem`. Raises an
+    InputError if the problem cannot be built.
     """
     if isinstance(spec, PythonSpec):
         return load(spec)
@@ -58,14 +59,14 @@ def build(spec: ProblemSpec | PythonSpec, *, needs_values: bool = True) -> AnyPr
 
 
 def noise_of(spec: ProblemSpec | PythonSpec, problem: InverseProblem) -> Noise:
-    """The noise of a problem, also of one that was built without readings."""
+    """Return the noise of a problem, which may have been built without readings."""
     if isinstance(spec, PythonSpec):
         return problem.noise
     return build_noise(spec, problem.sensors)
 
 
 def with_readings(problem: AnyProblem, where: str, command: str) -> InverseProblem:
-    """The problem, for a command about readings; an InputError of a density on a manifold."""
+    """Return the problem if it has readings; an InputError for a density on a manifold."""
     if not problem.has_readings:
         remedy = f"{command} is for problems with readings; check, run and report take any"
         raise InputError(where, "a problem with readings", "a density on a manifold", remedy)
@@ -73,22 +74,23 @@ def with_readings(problem: AnyProblem, where: str, command: str) -> InverseProbl
 
 
 def read_python_problem(text: str) -> PythonSpec:
-    """What ``model.py:problem`` names, with the usual sampler; nothing in it is run.
+    """Read a Python file given as ``model.py:problem``, with the default sampler.
 
-    The text is a path, and behind a colon the name of a problem or of a function of no arguments;
-    ``problem``, if there is none. An InputError if the file cannot be read.
+    The file is not executed. The text is a path, followed by a colon and the name of a problem or
+    of a function without arguments, by default ``problem``. Raises an InputError if the file cannot
+    be read.
     """
     return python_spec(text, read_python(_split(text)[0]))
 
 
 def read_python(file: str) -> str:
-    """Content of a Python file; an InputError if it cannot be read."""
+    """Return the content of a Python file; an InputError if it cannot be read."""
     remedy = "give the path of a Python file, model.py:problem"
     return read_text(Path(file), file, "a Python file", remedy=remedy)
 
 
 def python_spec(text: str, content: str) -> PythonSpec:
-    """What ``model.py:problem`` names in a file of this content, with the usual sampler."""
+    """Return the specification of ``model.py:problem`` from its content; default sampler."""
     file, name = _split(text)
     path = Path(file)
     spec = PythonSpec(
@@ -103,9 +105,9 @@ def python_spec(text: str, content: str) -> PythonSpec:
 
 
 def load(spec: PythonSpec) -> AnyProblem:
-    """Run the file and return the problem of that name in it.
+    """Execute the file and return its problem.
 
-    An InputError if the file fails, or what it calls so is not a problem.
+    Raises an InputError if the file fails, or the name is not that of a problem.
     """
     module = _run(spec)
     if not hasattr(module, spec.name):
@@ -128,18 +130,18 @@ def load(spec: PythonSpec) -> AnyProblem:
     return made
 
 
-#: Of the file, while it is run: the name under which its functions know it.
+#: Module name of the file while it is executed.
 _MODULE = "invlift_model"
 
 
 def _run(spec: PythonSpec) -> ModuleType:
-    """The file as a module; as with any script it finds the files beside it."""
+    """Execute the file as a module; as a script, it can import the files beside it."""
     sys.path.insert(0, str(spec.source.parent))
     module = importlib.util.module_from_spec(
         importlib.util.spec_from_file_location(_MODULE, spec.source)
     )
     sys.modules[_MODULE] = module
-    # Workers have not got the file: its functions are sent as they are.
+    # Workers do not have the file, so its functions are sent by value.
     cloudpickle.register_pickle_by_value(module)
     with _failures_named(spec, spec._file):
         exec(compile(spec.content, str(spec.source), "exec"), vars(module))
@@ -148,7 +150,7 @@ def _run(spec: PythonSpec) -> ModuleType:
 
 @contextmanager
 def _failures_named(spec: PythonSpec, where: str) -> Iterator[None]:
-    """Let a failure of the file name the last of its lines that was run."""
+    """Convert a failure of the file to an InputError with the line of the file."""
     try:
         yield
     except InputError as error:

@@ -1,8 +1,8 @@
-"""Forward map and log posterior of a problem behind HTTP, by the UM-Bridge protocol.
+"""Serve forward map and log posterior of a problem over HTTP, by the UM-Bridge protocol.
 
-Seelinger et al. (2023), J. Open Source Softw. 8(83). aiohttp is the server. That of the package
-umbridge, built on it as well, listens on all addresses of a machine and answers an exception of a
-model with a page that its own clients cannot read.
+Seelinger et al. (2023), J. Open Source Softw. 8(83). The server is aiohttp. The server of the
+package umbridge also uses aiohttp, but it listens on all addresses of a machine, and answers an
+exception of a model with a page that its clients cannot read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from invlift.problems.problem import InverseProblem
 
 #: Longest request that is read, bytes.
 MAX_BYTES = 2**28
-#: What a model is asked for, and by what besides x.
+#: Operations of a model, and their arguments besides x.
 OPERATIONS = {
     "Evaluate": (), "Gradient": ("sens",), "ApplyJacobian": ("vec",),
     "ApplyHessian": ("sens", "vec"),
@@ -30,10 +30,10 @@ OPERATIONS = {
 
 
 class ServedModel:
-    """A function of one vector, x (N,) to f(x) (k,), compiled, with its derivatives by JAX.
+    """Compiled function of a vector, x (N,) to f(x) (k,), with derivatives by JAX.
 
-    `num_inputs` and `num_outputs` are N and k. `fn` is a function of `of` and x, of which `of` is a
-    pytree, an argument of the compiled programs, that its arrays be no constants in them.
+    `num_inputs` and `num_outputs` are N and k. `fn` is a function of `of` and x. `of` is a pytree
+    and an argument of the compiled programs, so that its arrays are not constants in them.
     """
 
     def __init__(self, name: str, num_inputs: int, num_outputs: int, fn: Callable, of=None) -> None:
@@ -51,24 +51,26 @@ class ServedModel:
         self._functions = dict(zip(OPERATIONS, functions, strict=True))
 
     def ask(self, operation: str, x: np.ndarray, *vectors: np.ndarray) -> np.ndarray:
-        """Value of one of the :data:`OPERATIONS` at x (N,).
+        """Return the value of one of the :data:`OPERATIONS` at x (N,).
 
-        f(x), (k,); "Gradient", of s (k,), J(x)^T s (N,); "ApplyJacobian", of v (N,), J(x) v (k,);
-        "ApplyHessian", of s and v, the derivative of J(x)^T s along v, (N,).
+        "Evaluate" gives f(x), (k,). "Gradient" with s (k,) gives J(x)^T s, (N,). "ApplyJacobian"
+        with v (N,) gives J(x) v, (k,). "ApplyHessian" with s and v gives the derivative of
+        J(x)^T s along v, (N,).
         """
         return np.asarray(self._functions[operation](self._of, x, *vectors))
 
 
 def served_models(problem: InverseProblem) -> list[ServedModel]:
-    """What is served of a problem with d readings and Q = h + m unknowns.
+    """Return the served models of a problem with d readings and Q = h + m unknowns.
 
-    ``forward``, white coefficients w (m,) to noise-free readings (d,), whose prior is standard
-    normal; and ``posterior``, unknowns theta = (zeta, w) (Q,) to the logarithm of their posterior
-    density (1,), up to a constant, with respect to Lebesgue measure. For noise of known scale theta
-    is w; exact readings leave no such density, and there is ``forward`` alone.
+    ``forward`` maps white coefficients w (m,), whose prior is standard normal, to noise-free
+    readings (d,). ``posterior`` maps unknowns theta = (zeta, w) (Q,) to their log posterior density
+    (1,), up to a constant, with respect to Lebesgue measure. For noise of known scale theta is w.
+    Exact readings have no such density; then only ``forward`` is served.
 
-    Zeta are the variables that the distributions of the noise's unknowns transform, from which a
-    client can make these itself: not the coordinate that chains take, which depends on the data.
+    Zeta are the variables that the distributions of the unknowns of the noise transform, so that a
+    client can compute these unknowns. They are not the coordinate of the chains, which depends on
+    the data.
     """
     sizes = problem.prior.num_white, problem.num_observations
     forward = ServedModel("forward", *sizes, lambda of, x: of.model(of.prior.transform(x)), problem)
@@ -82,7 +84,10 @@ def served_models(problem: InverseProblem) -> list[ServedModel]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address that is free, else an InputError; port 0 is any."""
+    """Return a socket that listens at a free address; port 0 takes any free port.
+
+    Raises an InputError if the address is not free.
+    """
     try:
         return socket.create_server((host, port))
     except (OSError, UnicodeError) as error:
@@ -92,10 +97,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def build_application(models: Sequence[ServedModel]) -> web.Application:
-    """What answers requests for models; ``aiohttp.web.run_app`` runs it.
+    """Return the application that answers requests for models, for ``aiohttp.web.run_app``.
 
-    Requests of web pages are refused, as any page that a browser shows can make them: browsers give
-    the page's address, in the header Origin, with each POST.
+    Requests of web pages are refused, as any page in a browser can send them. Browsers send the
+    address of the page, in the header Origin, with each POST.
     """
     by_name = {model.name: model for model in models}
 
@@ -147,7 +152,7 @@ def _reply(models: Mapping[str, ServedModel], operation: str, content: Mapping[s
         if vector.shape != (sizes[name],):
             found = "null" if given[name] is None else ", ".join(map(str, vector.shape)) or "one"
             raise ValueError(f"{name}: expected {sizes[name]} numbers, found {found}")
-        if not np.isfinite(vector).all():  # as of null
+        if not np.isfinite(vector).all():  # null becomes NaN
             raise ValueError(f"{name}: expected finite numbers, found null or another")
     values = model.ask(operation, *vectors.values())
     if not np.all(np.isfinite(values)):
