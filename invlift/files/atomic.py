@@ -1,8 +1,8 @@
-"""Files that are either complete or absent, in folders that one run at a time writes to.
+"""Atomic writing of files, and locks that give one run at a time a folder.
 
-A run may be interrupted while it writes. Its results and saved chains are therefore written under
-a temporary name beside their destination and renamed at the end; a rename within one folder is
-atomic.
+A run may be interrupted while it writes. Its results and saved chains are therefore written under a
+temporary name beside their destination and renamed at the end. A rename within one folder is
+atomic, so that a file is either complete or absent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from invlift.errors import InputError
 
-#: The file whose lock a run holds on a folder.
+#: Lock file of a run in its folder.
 LOCK = ".lock"
 
 
@@ -28,19 +28,19 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
     Parameters
     ----------
     path : path-like
-        Destination. Its folder is made if it does not exist; an older file there survives until
-        the new one is complete.
+        Destination. Its folder is created if it does not exist. An older file remains until the
+        new one is complete.
 
     Yields
     ------
     pathlib.Path
-        Where to write. If the block raises, this file is removed and the exception propagates; one
-        of the system's that names no file (a full disk) or this one gets the name of `path`.
+        The temporary path. If the block raises, this file is removed and the exception propagates.
+        A system error that names no file (a full disc) or this file gets the name of `path`.
 
     Raises
     ------
     InputError
-        If the folder cannot be made or the destination is itself a folder.
+        If the folder cannot be created or the destination is a folder.
     """
     path = Path(path)
     try:
@@ -60,25 +60,25 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
             error.filename = str(path)
         raise
     finally:
-        with suppress(OSError):  # of a folder that is not to be looked into
+        with suppress(OSError):  # the folder may not be accessible
             temporary.unlink()
 
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """Keep other runs from writing to a folder, where its file system can.
+    """Prevent other runs from writing to a folder, if its file system supports locks.
 
     Parameters
     ----------
     directory : pathlib.Path
-        Made if it does not exist.
+        The folder; it is created if it does not exist.
 
     Raises
     ------
     InputError
-        If another run holds it, or it cannot be made or written to.
+        If another run has locked it, or it cannot be created or written to.
     """
-    lock = FileLock(directory / LOCK, is_singleton=True)  # once more in the same thread
+    lock = FileLock(directory / LOCK, is_singleton=True)  # the same thread may lock again
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)

@@ -1,4 +1,4 @@
-"""Reading the files a person names, with every reason why one cannot be read told in one way."""
+"""Reading of input files, with uniform errors for files that cannot be read."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from invlift.errors import InputError
 
 
 def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int) -> bytes:
-    """Content of a file.
+    """Return the content of a file.
 
-    Error messages call it `name`; `what` it should be is "a sensor table", for example; `remedy` is
-    what to do if there is no such file. Nobody's file of this kind is larger than `max_bytes`.
+    `name` is the name of the file in errors, `what` its expected kind, for example "a sensor
+    table", and `remedy` the advice if the file does not exist. Files larger than `max_bytes` are
+    refused.
 
-    An InputError if there is no such file, it is a directory, a device or a pipe, larger than that,
-    or the system does not let it be read.
+    Raises an InputError if the file does not exist, is a directory, a device or a pipe, is too
+    large, or cannot be read.
     """
     try:
         mode, size = path.stat().st_mode, path.stat().st_size
         content = b""
         if stat.S_ISREG(mode) and size <= max_bytes:
             with path.open("rb") as file:
-                content = file.read()  # of a given length it would take that much memory first
+                content = file.read()  # a given length would allocate that much memory first
     except FileNotFoundError:
         raise InputError(name, what, "no such file", remedy) from None
     except OSError as reason:
@@ -41,9 +42,10 @@ def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int)
 
 
 def read_text(path: Path, name: str, what: str, *, remedy: str, max_bytes: int = 2**20) -> str:
-    """The same as text in UTF-8; a byte-order mark in front, as spreadsheets write it, is left out.
+    """Return the content of a UTF-8 text file: see `read_input`.
 
-    An InputError also if the content is not text in UTF-8.
+    A byte-order mark at the start, as spreadsheets write it, is left out. Raises an InputError also
+    if the content is not text in UTF-8.
     """
     content = read_input(path, name, what, remedy=remedy, max_bytes=max_bytes)
     try:

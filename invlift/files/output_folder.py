@@ -1,4 +1,4 @@
-"""Whether files may be written, or a folder begun or gone on in: one answer for all commands."""
+"""Checks, shared by all commands, that output files and folders may be written or resumed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from invlift.files.atomic import only_writer
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """A folder in which one piece of work is kept, that can be interrupted and gone on with.
+    """Folder of a task that can be interrupted and resumed.
 
     Attributes
     ----------
     directory : Path
     kind : str
-        What the work is called: "run".
+        Name of the task, for example "run".
     record : str
-        The file, relative to the folder, by which it has begun.
+        File, relative to the folder, that exists if the task has begun.
     others : tuple of str
-        Further files of it, as patterns: none may be there before it begins.
+        Patterns of further files of the task. None of them may exist before it begins.
     leftovers : tuple of str or None
-        For work that needs a folder of its own, what may be there of work that was stopped before
-        it had a record.  Without them any other file may be there.
+        For a task that needs an empty folder: files that may remain from a task that was stopped
+        before it had a record.  If None, the folder may contain any other files.
     """
 
     directory: Path
@@ -38,13 +38,13 @@ class OutputFolder:
     leftovers: tuple[str, ...] | None = None
 
     def check(self, *, is_resuming: bool) -> None:
-        """Check that the work can begin here, or go on.
+        """Check that the task can begin here, or be resumed.
 
         Raises
         ------
         InputError
-            If it is to go on and has not begun, or is to begin and its files, or in a folder of its
-            own any others, are there.
+            If the task is to be resumed and has not begun; or if it is to begin and its files
+            exist, or the folder must be empty and is not.
         """
         taken = self._taken()
         if is_resuming and not (self.directory / self.record).exists():
@@ -63,22 +63,22 @@ class OutputFolder:
             raise InputError(f"{self.directory}", expected, found, remedy)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep others from the record's folder: see :func:`invlift.files.atomic.only_writer`."""
+        """Lock the folder of the record: see :func:`invlift.files.atomic.only_writer`."""
         return only_writer((self.directory / self.record).parent)
 
     def check_identity(self, recorded: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-        """Check that the work here is this one; else an InputError about what first differs."""
+        """Raise an InputError at the first difference between recorded and given identity."""
         for key, value in identity.items():
             if recorded.get(key) != value:
                 expected, found = f"{value}", f"{recorded.get(key)}"
-                if key == "problem":  # of which both are hashes
+                if key == "problem":  # both are hashes
                     expected, found = "this problem", "another one"
                 remedy = "resume with the same problem and options, or choose another directory"
                 where = f"{self.directory / self.record}, {key}"
                 raise InputError(where, expected, found, remedy)
 
     def _taken(self) -> list[str]:
-        """What is in the way of beginning, by name; hidden files are not."""
+        """Return the names of files that prevent the task from beginning, without hidden files."""
         paths = (each for name in (self.record, *self.others) for each in self.directory.glob(name))
         taken = [each.relative_to(self.directory).as_posix() for each in paths]
         if taken or self.leftovers is None or not self.directory.is_dir():
@@ -88,7 +88,7 @@ class OutputFolder:
 
 
 def check_is_new(option: str, *files: Path) -> None:
-    """Refuse new files for which there is no folder, or of whose names there is anything."""
+    """Refuse names of new files that exist already or have no folder."""
     for file in files:
         if os.path.lexists(file):
             found = f"{file}, which is there already"

@@ -1,7 +1,7 @@
-"""Tables of the problem file: pydantic models, whose fields are the keys.
+"""Tables of the problem file: pydantic models whose fields are the keys.
 
-A field's type says what its value may be, the text below it what it is about and in what unit. The
-JSON schema made of both is what errors, editors and the key reference go by::
+The type of a field gives its allowed values, the text below it its meaning and unit. The JSON
+schema made from both is used by errors, editors and the key reference::
 
     class MaternTable(PriorTable):
         range: number(1e-50, 1e50)
@@ -23,12 +23,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError, core_schema
 
-#: Type of the errors that carry the parts of an `InputError`.
+#: Type of pydantic errors that contain the parts of an `InputError`.
 PROBLEM = "problem"
 
 
 def problem(expected: str, found: str, remedy: str) -> PydanticCustomError:
-    """Return the error that a check of a table raises; its parts are those of an `InputError`."""
+    """Return the error for a failed check of a table, with the parts of an `InputError`."""
     parts = {"expected": expected, "found": found, "remedy": remedy}
     return PydanticCustomError(PROBLEM, "{expected}", parts)
 
@@ -56,10 +56,10 @@ class _JsonSchema(GenerateJsonSchema):
 
 
 def json_schema(table: type[Table]) -> dict[str, Any]:
-    """Return the JSON schema of a table, with the names in the registries of now.
+    """Return the JSON schema of a table, with the present names in the registries.
 
-    There are no references in it, no titles and no defaults that TOML cannot say; a table's
-    description is the first paragraph of its docstring.
+    It has no references, no titles and no defaults that TOML cannot express. The description of a
+    table is the first paragraph of its docstring.
     """
     schema = table.model_json_schema(schema_generator=_JsonSchema)
     return _plain(schema, schema.pop("$defs", {}))
@@ -75,7 +75,7 @@ def _plain(node: Any, definitions: Mapping[str, dict], within: tuple[str, ...] =
         node = rest if name in within else {**definitions[name], **rest}
         within = (*within, name)
     plain = {key: _plain(value, definitions, within) for key, value in node.items()}
-    if isinstance(plain.get("title"), str):  # and not a key of that name
+    if isinstance(plain.get("title"), str):  # not a key with this name
         del plain["title"]
     if isinstance(plain.get("description"), str):
         plain["description"] = " ".join(plain["description"].split("\n\n")[0].split())
@@ -90,21 +90,21 @@ def number(low: float | None = None, high: float | None = None, *, above: float 
 
 
 def integer(low: int | None = None, high: int | None = None):
-    """Return the type of an integer from `low` to `high`, both allowed."""
+    """Return the type of an integer from `low` to `high`, both included."""
     return Annotated[int, Field(ge=low, le=high)]
 
 
-#: Registries whose tables are being described.
+#: Registries whose tables are being described now.
 _DESCRIBED: ContextVar[tuple[Mapping, ...]] = ContextVar("described", default=())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OneOf:
-    """Makes one of the keys of a table choose what table it is: put it into `Annotated`.
+    """Annotation for a table whose kind is chosen by one of its keys; put it into `Annotated`.
 
-    The registry, by name subclasses of :class:`Table` with a field called `key`, which holds the
-    name, is looked up whenever a table is validated or described. `default` is the name where the
-    key is left out.  `other` is a table without that key, known by having keys of its own.
+    The registry has subclasses of :class:`Table` by name, with a field called `key` that contains
+    the name. It is read whenever a table is validated or described. `default` is the name if the
+    key is missing.  `other` is a table without this key, recognised by its other keys.
     """
 
     registry: Mapping[str, type[Table]]
@@ -132,7 +132,7 @@ class OneOf:
         raise ValidationError.from_exception_data(self.key, [error])
 
     def __get_pydantic_json_schema__(self, schema, handler):
-        if self.registry in _DESCRIBED.get():  # by a table of it that has another one inside
+        if self.registry in _DESCRIBED.get():  # a table of the registry may contain another one
             return {"type": "object"}
         token = _DESCRIBED.set((*_DESCRIBED.get(), self.registry))
         try:
@@ -146,10 +146,10 @@ class OneOf:
 
 
 def chosen(table: dict, forms: Mapping[str, dict], key: str, default: str | None) -> dict[str, Any]:
-    """Return the JSON schema of a table one of whose keys chooses among several forms.
+    """Return the JSON schema of a table with a key that chooses among several forms.
 
-    The table has what all forms share; forms are JSON schemas by name; `key` and `default` are as
-    of :class:`OneOf`.
+    `table` has the keys common to all forms. `forms` are JSON schemas by name. `key` and `default`
+    are those of :class:`OneOf`.
     """
     chooser = {**table["properties"][key], "enum": list(forms)}
     chooser |= {} if default is None else {"default": default}
@@ -180,10 +180,10 @@ def one_of(
 
 @cache
 def table_of_dataclass(cls: type) -> type[Table]:
-    """Return a table of the fields that a dataclass is made with.
+    """Return a table with the constructor fields of a dataclass as keys.
 
-    What they are is told by its docstring and those of its bases, in sections of the form of
-    numpydoc.
+    Descriptions of the keys come from the docstrings of the class and its bases, in numpydoc
+    sections.
     """
     types = typing.get_type_hints(cls, include_extras=True)
     entry = re.compile(r"^(\w+) : .*\n((?:    .*\n?)+)", re.MULTILINE)
