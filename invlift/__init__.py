@@ -1,11 +1,11 @@
 """Posterior conductivity fields from a mesh and a few accurate sensors.
 
-The pieces compose in one direction: read a mesh and sensors, choose a prior, assemble the forward
-map, put the problem together, :func:`sample` it and look at the :class:`Posterior`.
+The steps are: read a mesh and sensors, choose a prior, assemble the forward map, make the problem,
+:func:`sample` it, and examine the :class:`Posterior`.
 
-Names are imported when they are first used: `import invlift` alone does not import JAX, so a script
-can still configure it, and the command line answers at once.  `__init__.pyi` lists them.  The first
-name that imports JAX switches its double precision on, unless JAX has started already.
+Names are imported when they are first used. `import invlift` alone does not import JAX, so that a
+script can still configure it and the command line starts fast.  `__init__.pyi` lists the names.
+The first name that imports JAX enables double precision, unless JAX has started already.
 """
 
 import importlib.metadata
@@ -19,7 +19,7 @@ _find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str):
-    """A name of the library, imported now, or ``__version__``."""
+    """Import and return a name of the library, or return ``__version__``."""
     if name == "__version__":
         return importlib.metadata.version(__name__)
     value = _find(name)
@@ -30,5 +30,5 @@ def __getattr__(name: str):
     return value
 
 
-# Problems get functions of higher layers here, as no module imports one of a higher layer.
+# Problems get functions of higher layers here, as modules do not import from higher layers.
 ProblemBase.posterior_of = staticmethod(lambda *run, **asked: _find("posterior_of")(*run, **asked))

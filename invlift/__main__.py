@@ -1,4 +1,4 @@
-"""The command `invlift` and `python -m invlift`: what must work before all else is imported."""
+"""Entry point of `invlift` and `python -m invlift`, before other modules are imported."""
 
 import contextlib
 import gc
@@ -6,15 +6,15 @@ import os
 import signal
 import sys
 
-#: Exit status of bad input, and of what was stopped before it was done.
+#: Exit status for bad input, and for a command that was stopped.
 BAD_INPUT, STOPPED = 2, 3
-#: New objects between two searches for unused ones. JAX makes millions that stay: with Python's own
-#: 700, searches take 2 s of a run of half a minute.
+#: Number of new objects between two garbage collections. JAX makes millions of objects that stay:
+#: with the default of Python, 700, collections take 2 s of a run of half a minute.
 NUM_NEW_OBJECTS = 100_000
 
 
 def _stop(*_) -> None:
-    """End at once: nothing has been computed yet, and an import may swallow an exception."""
+    """End the process at once, as an import might suppress an exception; nothing is lost yet."""
     os.write(2, b"invlift: interrupted\n")
     os._exit(STOPPED)
 
@@ -23,7 +23,7 @@ def main() -> None:
     """Run the command line and exit."""
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     for number, handler in usual.items():
-        if signal.getsignal(number) is handler:  # not where it is ignored
+        if signal.getsignal(number) is handler:  # unless it is ignored
             signal.signal(number, _stop)
     gc.set_threshold(NUM_NEW_OBJECTS)
     from invlift.app.runs.environment import prepare_environment
@@ -41,7 +41,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code is not None and not isinstance(end.code, int):
             raise
-        # All files are closed: taking the compiled programs apart would take half a second.
+        # All files are closed. A normal exit would need half a second to free compiled programs.
         with contextlib.suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What a chain leaves behind: one record, while it is in memory and when it is read back."""
+"""Result of a chain: draws and statistics, in memory or read from files."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Chain:
     Attributes
     ----------
     draws : mapping of str to array (num_draws, ...)
-        Of a field named in ``every`` draws 0, every, 2 every, ... alone.
+        Draws by name. For a field in ``every`` only draws 0, k, 2 k, ... with k = every[name].
     stats : mapping of str to array (num_draws,)
-        The kernel's statistics, and what it was tuned to (``step_size``).
+        Statistics of the kernel, and its tuned parameters (``step_size``).
     moments : mapping of str to Moments
-        Of quantities too large to keep; files have none.
+        Moments of quantities too large to store; not in files.
     warmup_stats : mapping of str to array (num_warmup,)
-        As ``stats``.
+        Like ``stats``, for the warm-up.
     step_size : float or None
-        Used for sampling; NaN if warm-up was not finished, or the kernel has none.
+        Step size while sampling; NaN if warm-up was not finished, or the kernel has no step size.
     warmup_seconds, sampling_seconds : float or None
-        Wall-clock time, without what :func:`compile_chain` has compiled beforehand.
+        Wall-clock time, without the compilation by :func:`compile_chain` before.
     every : mapping of str to int
-        By name of the field.
+        Thinning of stored draws, by name of the field.
     batches : mapping of str to BatchMeans
-        Of all draws of a field; files have none.
+        Batch means of all draws of a field; not in files.
     """
 
     draws: Mapping[str, np.ndarray]
@@ -46,5 +46,5 @@ class Chain:
 
     @property
     def num_draws(self) -> int:
-        """Draws after warm-up."""
+        """Number of draws after warm-up."""
         return next(iter(self.stats.values())).shape[0] if self.stats else 0

@@ -1,4 +1,4 @@
-"""The one error that bad input raises, always in the same four parts."""
+"""The error for bad input, with four parts: where, expected, found, remedy."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from contextlib import contextmanager
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the command line reports errors before it imports anything large
+if TYPE_CHECKING:  # the command line reports errors before it imports large packages
     import numpy as np
 
-#: A place in what was given: names of tables, keys and arguments, and numbers, from the outermost.
+#: Path of a place in the input: names of tables, keys and arguments, and numbers, outermost first.
 KeyPath = tuple[str | int, ...]
-#: Names behind which the next one follows without a comma: "prior std", "observed, index 3".
+#: Names after which the next one follows without a comma: "prior std", "observed, index 3".
 _HEADINGS = "prior", "noise", "experiment", "unknown", "quantity", "readings", "state", "index"
-#: Characters of each of the four parts that are shown: a file may hold anything.
+#: Largest number of characters shown of each part, as a file may contain any text.
 MAX_LENGTH = 400
 
 
 class InputError(ValueError):
-    """Input that invlift cannot work with.
+    """Invalid input.
 
     The message is one line of printable characters: ``where: expected ..., found ...; remedy``.
 
     Parameters
     ----------
     where : str or tuple of str and int
-        File, key, row or argument at fault, for example ``"sensors.csv, row 4, column value"``; or
-        its path, ``("robin", "top", "ambient")``, which each front end renders in its own way.
+        The wrong file, key, row or argument, for example ``"sensors.csv, row 4, column value"``; or
+        its path, ``("robin", "top", "ambient")``, which each front end formats as text.
     expected : str
-        What would have been right.
+        The valid values.
     found : str
-        What was there.
+        The value in the input.
     remedy : str
-        What the reader can do about it, as an instruction.
+        An instruction that corrects the error.
     """
 
     def __init__(self, where: str | KeyPath, expected: str, found: str, remedy: str) -> None:
@@ -48,11 +48,11 @@ class InputError(ValueError):
 
     @property
     def where(self) -> str:
-        """The path as Python's front end writes it."""
+        """The path as text in the form of the Python interface."""
         return as_text(self.path)
 
     def at(self, where: str | KeyPath) -> InputError:
-        """The same error of another place: of what the user wrote, say."""
+        """Return the same error at another place, for example at the key that the user wrote."""
         return InputError(where, self.expected, self.found, self.remedy)
 
     def __reduce__(self):
@@ -60,30 +60,30 @@ class InputError(ValueError):
 
 
 def as_path(where: str | KeyPath) -> KeyPath:
-    """A place as a path."""
+    """Return a place as a path."""
     return (where,) if isinstance(where, str) else where
 
 
 def as_text(where: str | KeyPath) -> str:
-    """A place in the words of Python's front end: "robin, top, ambient", "prior std"."""
+    """Return a place as text for the Python interface: "robin, top, ambient", "prior std"."""
     path = as_path(where)
     commas = ["", *(" " if each in _HEADINGS else ", " for each in path)]
     return "".join(f"{comma}{each}" for comma, each in zip(commas, path, strict=False))
 
 
-#: What helps where a function that is traced asks for values.
+#: Remedy if a function needs values while JAX traces it.
 USE_JAX = "take jax.numpy in place of numpy, and jnp.where or jax.lax.cond in place of if"
 
 
 @contextmanager
 def as_input_error(where: str | KeyPath, expected: str, remedy: str) -> Iterator[None]:
-    """Tell what a user's function raises as bad input; an InputError stays as it is.
+    """Convert exceptions of a function of the user to an InputError, and pass on InputErrors.
 
     Parameters
     ----------
     where, expected, remedy
-        As of :class:`InputError`.  Where values are asked for while JAX traces, the remedy is to
-        write the function in JAX.
+        As for :class:`InputError`.  If the function needs values while JAX traces it, the remedy is
+        to write it in JAX.
     """
     try:
         yield
@@ -99,7 +99,7 @@ def as_input_error(where: str | KeyPath, expected: str, remedy: str) -> Iterator
 
 @contextmanager
 def errors_at(place: str | KeyPath | Callable[[KeyPath], str | KeyPath]) -> Iterator[None]:
-    """Let an InputError be of another place, or of what a function makes of its path."""
+    """Move an InputError to another place, which may be a function of its path."""
     try:
         yield
     except InputError as error:
@@ -107,7 +107,7 @@ def errors_at(place: str | KeyPath | Callable[[KeyPath], str | KeyPath]) -> Iter
 
 
 def is_integer(value: Any) -> bool:
-    """Whether an argument is an integer, of Python or NumPy; True and False are none."""
+    """Return whether an argument is an integer of Python or NumPy; True and False are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -118,12 +118,12 @@ def checked_integer(
     most: float = math.inf,
     remedy: str = "correct it",
 ) -> int:
-    """An argument that is an integer within limits.
+    """Return an argument as an integer; it must be within limits.
 
     Raises
     ------
     InputError
-        If it is none, or outside of them.
+        If it is not an integer, or outside the limits.
     """
     if not is_integer(value) or not least <= value <= most:
         limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
@@ -134,20 +134,20 @@ def checked_integer(
 def as_numbers(
     where: str | KeyPath, given: Any, expected: str = "numbers", remedy: str = "correct it"
 ) -> np.ndarray:
-    """What was given as an array of float64, NaN where it is masked.
+    """Convert an argument to an array of float64, with NaN where it is masked.
 
     Raises
     ------
     InputError
-        If it has no such form, as text and complex numbers: with what was ``expected``, and the
-        ``remedy``.  Dates have none, as nobody knows in which unit of time they would count.
+        If it cannot be converted, such as text and complex numbers, with ``expected`` and
+        ``remedy``.  Dates are refused, as the unit of time is unknown.
     """
     import numpy as np
 
     try:
         array = np.asarray(given)
         kind = array.dtype.kind
-        # NumPy would read text, and drop imaginary parts.
+        # NumPy would convert text, and drop imaginary parts.
         has_text = kind == "O" and any(isinstance(entry, str | bytes) for entry in array.flat)
         if has_text or kind in "cSUT":
             raise TypeError
@@ -162,9 +162,9 @@ def as_numbers(
 
 
 def as_number(value: Any) -> float:
-    """A number of Python, NumPy or JAX, in an array of no axes too; NaN for anything else.
+    """Return a number of Python, NumPy or JAX (or array without axes) as float, otherwise NaN.
 
-    True and False are no numbers, as for :func:`is_integer`.
+    True and False are not numbers, as for :func:`is_integer`.
     """
     import numpy as np
 
@@ -176,23 +176,26 @@ def as_number(value: Any) -> float:
 
 
 def closest(name: str, known: Collection[str], least: float = 0.6) -> str | None:
-    """The known name most like one that is unknown, in any case; None if none is, to a ratio."""
+    """Return the known name most similar to an unknown one, ignoring case.
+
+    None if no similarity ratio is at least `least`.
+    """
     lower = {each.lower(): each for each in known}
     return next((lower[k] for k in difflib.get_close_matches(name.lower(), lower, 1, least)), None)
 
 
 def first_line(error: Exception) -> str:
-    """An exception in a line: its type, and the first line of what it says."""
+    """Return the type of an exception and the first line of its message."""
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _cut(text: str) -> str:
-    """The beginning of a text that is too long to be read."""
+    """Shorten a text to `MAX_LENGTH` characters."""
     return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}..."
 
 
 def printable(text: str) -> str:
-    """Text from a file or a file's name, with escapes for what a terminal might act on."""
+    """Return text with escapes for characters that could control a terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text

@@ -1,4 +1,4 @@
-"""Names of earlier versions, of arguments and functions: accepted for a while, with a note."""
+"""Earlier names of arguments and functions, accepted with a warning."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Function = TypeVar("Function", bound=Callable)
 def with_names_of_today(
     where: str, given: Mapping[str, Any], earlier: Mapping[str, str], *, depth: int = 2
 ) -> dict[str, Any]:
-    """Arguments by the names of today, of some that may have earlier ones.
+    """Return arguments with earlier names replaced by present ones.
 
     Parameters
     ----------
     where : str
-        What they are arguments of.
+        Name of the function or table of the arguments.
     given : mapping of str to value
     earlier : mapping of str to str
-        Names of today by earlier ones, of each of which a ``FutureWarning`` tells.
+        Present names by earlier ones. Each use of an earlier name gives a ``FutureWarning``.
     depth : int
-        How many calls up the warning is shown.
+        Number of calls above this one at which the warning is shown.
 
     Raises
     ------
     InputError
-        If an argument is given by both names.
+        If an argument is given with both names.
     """
     renamed = dict(given)
     for old in earlier.keys() & given.keys():
@@ -47,7 +47,7 @@ def with_names_of_today(
 
 
 def earlier_names(**earlier: str) -> Callable[[Function], Function]:
-    """Let a function take arguments by earlier names too: ``earlier_names(kernel="method")``."""
+    """Decorate a function to accept earlier argument names: ``earlier_names(kernel="method")``."""
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -60,7 +60,7 @@ def earlier_names(**earlier: str) -> Callable[[Function], Function]:
 
 
 def renamed(old: str, function: Function) -> Function:
-    """A function by its earlier name: ``renamed("hierarchical_matern_prior", matern_prior)``."""
+    """Return a function for its earlier name, ``renamed("hierarchical_matern_prior", ...)``."""
 
     @wraps(function)
     def call(*args, **given):

@@ -1,4 +1,4 @@
-"""Running mean and variance, which merge; means of batches."""
+"""Running mean and variance that can be merged, and batch means."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Moments:
 
     @classmethod
     def of(cls, values: np.ndarray) -> Moments:
-        """Moments of values (num, ...) over the first axis."""
+        """Return the moments of values (num, ...) over the first axis."""
         mean = values.mean(axis=0)
         return cls(values.shape[0], mean, np.sum((values - mean) ** 2, axis=0))
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of both samples together (Chan, Golub & LeVeque 1983, eq. 2.1)."""
+        """Return the moments of both samples together (Chan, Golub & LeVeque 1983, eq. 2.1)."""
         count = self.count + other.count
         if count == 0:
             return self
@@ -50,17 +50,17 @@ class Moments:
 
 
 def merged(parts: Iterable[Moments]) -> Moments:
-    """Moments of several samples together; at least one."""
+    """Return the moments of several samples (at least one) together."""
     return reduce(Moments.merge, parts)
 
 
 class BatchMeans(NamedTuple):
-    """Means over consecutive draws of a chain.
+    """Means over batches of consecutive draws of a chain.
 
     Attributes
     ----------
     size : int
-        Draws in a batch.
+        Number of draws in a batch.
     means : (num_batches, N)
     """
 

@@ -1,38 +1,38 @@
-"""By what is judged: statistics of a sampler, as its kernel says, and the fit of a model to data.
+"""Limits for the statistics of a sampler and for the fit of a model to data.
 
-Checks before a run and the verdict after it judge the fit alike.
+Checks before a run and the verdict after it use the same limits for the fit.
 """
 
 from typing import NamedTuple
 
-#: Of all readings together. Under a true model the p-value keeps away from 0.
+#: Smallest p-value of all readings together. For a true model the p-value is not near 0.
 MIN_MISFIT_P_VALUE = 0.01
-#: Beyond these no noise of the kind that is assumed explains the readings.
+#: Beyond these limits the assumed noise cannot explain the readings.
 DOUBTFUL_RESIDUAL, DOUBTFUL_P_VALUE = 6.0, 1e-6
-#: Residuals of a model that explains nothing are as large as the readings' own spread: the least
-#: part of it, and the fewest readings, of which that does not happen by chance.
+#: Residuals of a model that explains nothing are as large as the spread of the readings. Smallest
+#: ratio to the spread, and fewest readings, for which this is not chance.
 MAX_UNEXPLAINED, MIN_READINGS = 0.9, 4
-#: Tail of a prior in which a value contradicts it.
+#: Probability of the tail of a prior in which a value contradicts the prior.
 PRIOR_TAIL = 1e-3
 
 
 class Standards(NamedTuple):
-    """By what a kernel's statistics are judged.
+    """Limits for the statistics of a kernel.
 
     Attributes
     ----------
     min_acceptance : float or None
-        Mean acceptance rate below which something is wrong; None if the rate says nothing.
+        Mean acceptance rate below which a warning is given; None if the rate has no meaning.
     failures : str or None
-        The statistic that counts what went wrong in an iteration.
+        Name of the statistic that counts failures in an iteration.
     failures_in_words, failures_in_brief : str
-        What that is: "projections onto the data manifold failed", "projections failed".
+        Text for the failures: "projections onto the data manifold failed", "projections failed".
     advice : str
-        What to do about many failures.
+        Advice if there are many failures.
     short_step : float or None
-        Step size below which a target bends sharply; None if there is no usual size.
+        Step size below which a target has strong curvature; None if there is no usual step size.
     caveat : str
-        What holds of its draws however well it did.
+        Warning that applies to all draws of the kernel.
     """
 
     min_acceptance: float | None = None
@@ -44,5 +44,5 @@ class Standards(NamedTuple):
     caveat: str = ""
 
 
-#: For draws of an unknown method.
+#: Standards for draws of an unknown method.
 NO_STANDARDS = Standards()

@@ -1,6 +1,6 @@
-"""What targets are to samplers: a density, or one on the manifold where a constraint vanishes.
+"""Protocols of targets of samplers: a density, or a density on a constraint manifold.
 
-Samplers see a target through these methods alone, so that they run on a sphere as well as on the
+Samplers use a target only through these methods, so that they run on a sphere as well as on the
 lifted posterior of a partial differential equation.  Q is the dimension of positions, d the number
 of constraints.
 """
@@ -12,31 +12,31 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-#: What is kept of a draw, and that of which only moments are: arrays by name.
+#: Recorded quantities of a draw, and quantities of which only moments are stored: arrays by name.
 Described = tuple[dict[str, jax.Array], dict[str, jax.Array]]
 
 
 class Density(Protocol):
-    """A density of positions (Q,): a pytree with these members."""
+    """A density of positions (Q,); a pytree with these members."""
 
     def logdensity(self, position: jax.Array) -> jax.Array:
-        """Log density, (), up to a constant."""
+        """Return the log density, (), up to a constant."""
         ...
 
     def loglikelihood(self, position: jax.Array) -> jax.Array:
-        """The same relative to the standard normal one, ()."""
+        """Return the log density relative to the standard normal density, ()."""
         ...
 
     def describe(self, position: jax.Array) -> Described:
-        """What is kept of a draw."""
+        """Return the recorded quantities of a draw, arrays (...) by name."""
         ...
 
 
 class Point(Protocol):
-    """A position of a constrained target and all that is known there: a NamedTuple.
+    """A position of a constrained target with its evaluated quantities; a NamedTuple.
 
-    It has at least these members, l being the log density relative to the standard normal one, and
-    whatever the target's methods need.
+    It has at least these members, and further ones that the methods of the target need. l is the
+    log density relative to the standard normal density.
 
     Attributes
     ----------
@@ -54,20 +54,20 @@ class Point(Protocol):
 
 
 class LocalConstraint(NamedTuple):
-    """A constraint on a normal space, lambda -> c(origin - J^T lambda), around one lambda.
+    """Constraint on a normal space, lambda -> c(origin - J^T lambda), near one lambda.
 
     Attributes
     ----------
     residual : (d,)
-        c there.
+        c at lambda.
     solve : callable
         ``solve(rhs, tolerance)``: M^-1 rhs, (d,), for rhs (d,) and M = J(q_lambda) J^T, exactly or
         to a relative tolerance.
     derivative : callable
-        ``derivative(path, lower)``: derivative of order n = len(path) + 1 of c, (d,), along the
-        curve of lambda with the derivatives ``path``, (d,) each, and that of order n zero; and what
-        saves work for order n + 1 along the same curve, which is ``lower`` there.  For n = 2 that
-        is an empty tuple.
+        ``derivative(path, lower)`` returns the derivative of order n = len(path) + 1 of c, (d,),
+        along the curve of lambda with the derivatives ``path``, (d,) each, and a zero derivative of
+        order n. It also returns intermediate results, which are the argument ``lower`` for order
+        n + 1 along the same curve.  For n = 2 ``lower`` is an empty tuple.
     """
 
     residual: jax.Array
@@ -81,33 +81,33 @@ class NormalSpace(Protocol):
     Attributes
     ----------
     max_derivative : int
-        Order of the derivatives of the constraint along curves up to which they cost less than they
-        save, 1, 2 or 3.
+        Largest order of the derivatives of the constraint along curves that save more time than
+        they cost, 1, 2 or 3.
     """
 
     max_derivative: int
 
     def residual(self, multiplier: jax.Array) -> jax.Array:
-        """The constraint at lambda, (d,) to (d,)."""
+        """Return the constraint at lambda, (d,) to (d,)."""
         ...
 
     def linearise(self, multiplier: jax.Array) -> LocalConstraint:
-        """The constraint at lambda and its derivatives along the normal space."""
+        """Return the constraint at lambda, (d,), and its derivatives along the normal space."""
         ...
 
 
 class ConstrainedTarget(Protocol):
-    """A density on {q : c(q) = 0}: a pytree with these members.
+    """A density on {q : c(q) = 0}; a pytree with these members.
 
-    It is exp(-|q|^2/2 + l(q)) with respect to the manifold's own measure.
+    It is exp(-|q|^2/2 + l(q)) with respect to the Hausdorff measure of the manifold.
     """
 
     def constraint(self, position: jax.Array) -> jax.Array:
-        """c(q), (Q,) to (d,)."""
+        """Return the constraint c(q), (Q,) to (d,)."""
         ...
 
     def point(self, position: jax.Array) -> Point:
-        """Evaluate everything at a position, (Q,)."""
+        """Evaluate the target at a position, (Q,)."""
         ...
 
     def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
@@ -156,14 +156,14 @@ class ConstrainedTarget(Protocol):
         ...
 
     def on_normal_space(self, point: Point, origin: jax.Array) -> NormalSpace:
-        """The constraint on the normal space of a point.
+        """Return the constraint on the normal space of a point.
 
         Parameters
         ----------
         point
             As :meth:`point` returns it.
         origin : (Q,)
-            Position through which the normal space goes.
+            Position that the normal space contains.
 
         Returns
         -------
@@ -172,7 +172,7 @@ class ConstrainedTarget(Protocol):
         ...
 
     def describe(self, point: Point) -> Described:
-        """What is kept of a draw: arrays of any shape (...), by name."""
+        """Return the recorded quantities of a draw: arrays of any shape (...), by name."""
         ...
 
 
@@ -180,18 +180,18 @@ Target = Density | ConstrainedTarget
 
 
 class Slopes(NamedTuple):
-    """How a target changes along a direction: what shows whether its derivatives are right.
+    """Derivatives of a target along a direction, for tests of its derivatives.
 
     Attributes
     ----------
     point
-        At the position.
+        Point at the position.
     value, slope : (d,)
-        What is differentiated, and its derivative along the direction as steps use it.
+        The differentiated quantity, and its derivative along the direction as steps use it.
     first, second : (d,)
-        The same derivative and the next one, of other code.
+        First and second derivative along the direction, from other code.
     scale : ()
-        By which the direction was scaled.
+        Factor by which the direction was scaled.
     """
 
     point: Point

@@ -1,14 +1,14 @@
-"""Units behind the names of columns and behind numbers: what they are of, and their factors.
+"""Units in names of columns and after numbers: parsing and conversion factors.
 
-Plain factors do what is needed here; a library for units takes longer to import than a table takes
-to read.
+Simple factors are sufficient here. The import of a library for units would take longer than reading
+a table.
 """
 
 from __future__ import annotations
 
 import re
 
-#: Seconds of units of time as headers write them; a year is the Julian one, of 365.25 days.
+#: Units of time in seconds, as written in headers; a year is a Julian year of 365.25 days.
 TIMES = {
     **dict.fromkeys(["s", "sec", "second", "seconds"], 1.0),
     **dict.fromkeys(["min", "mins", "minute", "minutes"], 60.0),
@@ -17,7 +17,7 @@ TIMES = {
     **dict.fromkeys(["week", "weeks"], 604800.0),
     **dict.fromkeys(["year", "years", "yr", "a"], 31557600.0),
 }
-#: What one of each is in metre, kilogram, second, ampere and kelvin: a factor and the exponents.
+#: Base units: factor to SI, and exponents of metre, kilogram, second, ampere and kelvin.
 _BASES = {
     "m": (1.0, (1, 0, 0, 0, 0)), "g": (1e-3, (0, 1, 0, 0, 0)), "s": (1.0, (0, 0, 1, 0, 0)),
     "A": (1.0, (0, 0, 0, 1, 0)), "K": (1.0, (0, 0, 0, 0, 1)), "N": (1.0, (1, 1, -2, 0, 0)),
@@ -26,7 +26,7 @@ _BASES = {
     "L": (1e-3, (3, 0, 0, 0, 0)), "bar": (1e5, (-1, 1, -2, 0, 0)),
     **dict.fromkeys(["ohm", "Ohm", "Ω", "Ω"], (1.0, (2, 1, -3, -2, 0))),
 }  # fmt: skip
-#: Those that take no prefix.
+#: Units without prefixes.
 _WHOLE = {
     "ft": (0.3048, (1, 0, 0, 0, 0)), "in": (0.0254, (1, 0, 0, 0, 0)),
     **{name: (TIMES[name], (0, 0, 1, 0, 0))
@@ -36,7 +36,7 @@ _WHOLE = {
     "Ωm": (1.0, (3, 1, -3, -2, 0)),
     **dict.fromkeys(["°C", "degC", "C", "℃"], (1.0, (0, 0, 0, 0, 1))),
 }  # fmt: skip
-#: Scales of temperature that have another zero than the kelvin: no factor leads from one to it.
+#: Temperature scales with another zero than kelvin, which a factor cannot convert.
 _CELSIUS = {"°C", "degC", "C", "℃"}
 _PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "h": 1e2, "d": 0.1, "c": 1e-2, "m": 1e-3,
              "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # fmt: skip
@@ -47,27 +47,27 @@ _UNITS = {
 } | _WHOLE
 _TOKEN = re.compile(r"\s*([/*·()]|([^\W\d_]+|[°%][^\W\d_]*)\s*(?:\^?([-+]?\d))?)")
 _EXPONENTS = str.maketrans("²³⁻¹", "23-1")
-#: A unit behind a name, after a comma too as loggers write it: "Temp, °C".
+#: A unit in brackets after the name of a column.
 _BEHIND = re.compile(r"\s*(?:\[([^\]]*)\]|\(([^()]*(?:\([^()]*\))?[^()]*)\))$")
 
 
-#: The unit of a logarithm, as UDUNITS writes it.
+#: Unit of a logarithm in the notation of UDUNITS.
 _LOGARITHMIC = "ln(re 1 {})"
 
 
 def logarithmic(unit: str) -> str:
-    """The unit of the natural logarithm of what has a unit: "ln(re 1 S/m)"."""
+    """Return the unit of the natural logarithm of a quantity: "ln(re 1 S/m)"."""
     return _LOGARITHMIC.format(unit)
 
 
 def of_logarithm(text: str) -> str:
-    """The unit of what a logarithm is of, "" if the text is none of a logarithm."""
+    """Return the unit inside the unit of a logarithm; "" if the text is not such a unit."""
     start, _, end = _LOGARITHMIC.partition("{}")
     return text.removeprefix(start).removesuffix(end) if text.startswith(start) else ""
 
 
 def without_unit(column: str) -> tuple[str, str]:
-    """The name of a column, and the unit behind it: "x [m]" or "x (m)" is x in m."""
+    """Split the name of a column from its unit: "x [m]" and "x (m)" are x in m."""
     match = _BEHIND.search(column)
     if match is None or not match.start():
         return column, ""
@@ -75,9 +75,9 @@ def without_unit(column: str) -> tuple[str, str]:
 
 
 def size_of(unit: str) -> tuple[float, tuple[int, ...]] | None:
-    """What one of a unit is in SI units: factor and exponents of m, kg, s, A and K; None if none.
+    """Return the SI factor of a unit and its exponents of m, kg, s, A and K; None if unknown.
 
-    A slash is of all that follows it: W/m K is W/(m K).
+    A slash applies to all units after it: W/m K is W/(m K).
     """
     text, size, powers, sign, place = unit.translate(_EXPONENTS).strip(), 1.0, [0] * 5, 1, 0
     while place < len(text):
@@ -98,9 +98,9 @@ def size_of(unit: str) -> tuple[float, tuple[int, ...]] | None:
 
 
 def factor_between(given: str, wanted: str) -> float | None:
-    """By what numbers in one unit are multiplied to be in another.
+    """Return the factor that converts numbers from one unit to another.
 
-    None if one is not known, they measure different things, or one has another zero.
+    None if a unit is unknown, the dimensions differ, or only one is a scale with another zero.
     """
     if given == wanted:
         return 1.0
