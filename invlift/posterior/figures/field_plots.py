@@ -1,6 +1,6 @@
-"""Figures of fields, side by side: those of a posterior, and those of a prior with its readings.
+"""Figures of fields: maps of a posterior, and draws from a prior with its predictions.
 
-A mesh in the plane is drawn as it is, one in space by a slice near its middle.
+A mesh in 2D is plotted as it is, a mesh in 3D by a slice near its middle.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from invlift.posterior.statistics.parts import Mesh, Readings, of_solution
 from invlift.posterior.statistics.quantity import Quantity
 from invlift.units import of_logarithm
 
-#: Width of a map without its bar, and of the bar, in inches.
+#: Width of a map without its colour bar, and of the bar, in inches.
 WIDTH, BAR = 3.3, 1.3
-#: Lines inside the body: where subdomains meet, and groups of edges.
+#: Style of lines inside the body: interfaces of subdomains, and groups of edges.
 _INNER = {"colors": "white", "linewidths": 0.8, "linestyles": (0, (4, 3)), "zorder": 2}
 _NO_EDGES = np.zeros((0, 2), dtype=int)
-#: Most sensors that are marked on maps of fields.
+#: Largest number of sensors that are marked on maps of fields.
 MOST_MARKS = 100
-#: Most sensors whose names are written on the first map.
+#: Largest number of sensors whose names are written on the first map.
 MOST_NAMES = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One field to draw."""
+    """One field of a figure."""
 
     title: str
     values: np.ndarray  # (num_nodes,) if nodal, otherwise (num_cells,)
     is_nodal: bool
     colour_map: str
-    label: str = ""  # what the colours mean, with the unit
+    label: str = ""  # quantity and unit of the colour bar
     is_share: bool = False  # between 0 and 1, shown in per cent on that range
-    sensor_values: np.ndarray | None = None  # (d,) of the same quantity, to fill the marks with
-    is_log: bool = False  # positive, with colours by its logarithm
+    sensor_values: np.ndarray | None = None  # (d,) of the same quantity, colours of the marks
+    is_log: bool = False  # positive, with a logarithmic colour scale
 
 
 def plot_maps(
@@ -71,12 +71,12 @@ def plot_maps(
     sensor_names: Sequence[str] | None = None,
     ax: Axes | Sequence[Axes] | None = None,
 ) -> Panels:
-    """Draw fields in rows, round sensors (d, dim) and with these; of a mesh in space, a slice.
+    """Plot fields in rows, near sensors (d, dim) and with marks of these; in 3D a slice.
 
-    In the plane lines are drawn where subdomains meet, and of groups of edges inside the body.
-    More than :data:`MOST_MARKS` would hide the fields and are left out.  The first map has the
-    names of at most :data:`MOST_NAMES` places in the plane.  Each has a scale of its own, or all
-    have one (`is_shared`).  Axes that are given are one for each panel.
+    In 2D, lines show interfaces of subdomains and groups of edges inside the body.  More than
+    :data:`MOST_MARKS` marks would hide the fields and are left out.  In 2D the first map has the
+    names of sensors at up to :data:`MOST_NAMES` positions.  Each map has a separate colour scale,
+    or all share one (`is_shared`).  `ax` has one entry for each panel.
     """
     flat = flatten(mesh.points, mesh.cells, sensor_points)
     length_unit = length_unit or getattr(mesh, "unit", "")
@@ -96,13 +96,13 @@ def plot_maps(
             axes[0, 0].figure.suptitle(place, color=INK, fontsize=10)
         if ax is None:
             for others, name in (axes[:-1], "xaxis"), (axes[:, 1:], "yaxis"):
-                for each in others.flat:  # whose numbers are those of the outer ones
+                for each in others.flat:  # inner axes have the same numbers as the outer ones
                     getattr(each, name).set_visible(False)
     return Panels(axes)
 
 
 def height_of(flat: FlatMesh) -> float:
-    """Height of a map, in inches."""
+    """Return the height of a map, in inches."""
     across, up = np.ptp(flat.points if flat.view is None else flat.view, axis=0)
     return WIDTH * float(np.clip(up / across, 0.2, 1.6))
 
@@ -115,7 +115,7 @@ def draw_maps(
     is_shared: bool = False,
     length_unit: str = "",
 ) -> str:
-    """Draw the panels of :func:`plot_maps` in axes (rows, columns); return where a slice is."""
+    """Plot panels of :func:`plot_maps` in axes (rows, columns); return the text of the slice."""
     num_columns = axes.shape[1]
     points = None if sensor_points is None else np.asarray(sensor_points)[:, list(flat.axes)]
     shown = [flat.shown(panel.values, panel.is_nodal) for panel in panels]
@@ -143,10 +143,10 @@ def draw_maps(
 
 
 def _draw_values(ax: Axes, flat: FlatMesh, shown: np.ndarray, is_nodal: bool, **colours) -> None:
-    """Draw what :meth:`FlatMesh.shown` gives of a field, and where the body ends.
+    """Plot values of :meth:`FlatMesh.shown`, and the outline of the body.
 
-    Matplotlib's own shading of triangles blends colours in place of values, and lets thin triangles
-    stick out: a slice has many of these.
+    The shading of triangles in matplotlib interpolates colours, not values, and draws thin
+    triangles beyond their edges. A slice has many of these.
     """
     (left, bottom), (right, top) = flat.pixels.ends
     style = {"origin": "lower", "extent": (left, right, bottom, top), "interpolation": "nearest"}
@@ -163,7 +163,7 @@ def _draw_values(ax: Axes, flat: FlatMesh, shown: np.ndarray, is_nodal: bool, **
 
 
 def draw_sensors(ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", **colours) -> None:
-    """Mark sensors, (d, 2), white or in colours of `Axes.scatter`."""
+    """Plot marks of sensors, (d, 2), white or in colours of `Axes.scatter`."""
     size = float(np.clip(900 / len(points), 7, 30))
     ax.scatter(*points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
     style = {"edgecolors": INK, "linewidths": 0.7, "zorder": 4, "plotnonfinite": True}
@@ -171,7 +171,7 @@ def draw_sensors(ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", **
 
 
 def _name_sensors(ax: Axes, points: np.ndarray, names: Sequence[str]) -> None:
-    """Write names of sensors beside their marks, where these are few and each place has one."""
+    """Write names of sensors beside their marks, if they are few and unique for each position."""
     named = {tuple(point): str(name) for point, name in zip(points, names, strict=True)}
     is_one = len({*zip(map(tuple, points), map(str, names), strict=True)}) == len(named)
     for point, name in named.items() if is_one and len(named) <= MOST_NAMES else ():
@@ -181,7 +181,7 @@ def _name_sensors(ax: Axes, points: np.ndarray, names: Sequence[str]) -> None:
 
 
 def draw_bar(ax: Axes, panel: Panel, height: float, cmap: str, norm: Normalize) -> None:
-    """Draw a colour bar at the right of axes of so many inches; shares are in per cent."""
+    """Plot a colour bar at the right of axes of a height in inches; shares are in per cent."""
     style = PercentFormatter(1.0) if panel.is_share else "%.6g" if panel.is_log else None
     colours, place = ScalarMappable(norm, cmap), ax.inset_axes((1.03, 0.0, 0.035, 1.0))
     ticks = ticks_of_bar(norm.vmin, norm.vmax, height, is_log=panel.is_log)
@@ -192,7 +192,7 @@ def draw_bar(ax: Axes, panel: Panel, height: float, cmap: str, norm: Normalize) 
 
 
 def colour_limits(values: np.ndarray, is_log: bool = False) -> Normalize:
-    """Colour limits over the finite values; a constant field gets a small range around it."""
+    """Return colour limits of the finite values; a constant field gets a small range around it."""
     finite = values[np.isfinite(values) & (values > 0.0 if is_log else True)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.5, 1.5)
     if high - low <= 1e-12 * max(abs(low), abs(high)):
@@ -210,7 +210,7 @@ def plot_fields(
     names: Sequence[str] | None = None,
     ax: Axes | Sequence[Axes] | None = None,
 ) -> Panels:
-    """Draw fields two in a row, with the sensors on top: see `Plots.fields`."""
+    """Plot fields in two columns, with the sensors: see `Plots.fields`."""
     mesh, field, sensors = posterior.mesh, posterior.field, posterior.sensors
     if mesh is None or field is None:
         expected = "a posterior on a mesh"
@@ -235,7 +235,7 @@ def plot_fields(
 
 
 def _chosen_panels(posterior: PosteriorStatistics, names: Sequence[str]) -> list[Panel]:
-    """Panels of some of the fields, by name; an `InputError` if there is none of a name."""
+    """Return panels of fields by name; an `InputError` if a name is unknown."""
     known = {
         name: (values, place == "node")
         for place, fields in posterior.fields_by_place.items()
@@ -249,7 +249,7 @@ def _chosen_panels(posterior: PosteriorStatistics, names: Sequence[str]) -> list
 
 
 def _readings_of_solution(sensors) -> np.ndarray | None:
-    """Readings in the unit of the solution, NaN in place of others."""
+    """Return readings of the solution, with NaN for other readings."""
     if sensors is None:
         return None
     return np.where(of_solution(sensors), sensors.values, np.nan)
@@ -258,14 +258,14 @@ def _readings_of_solution(sensors) -> np.ndarray | None:
 def _panels_of(
     fields: dict[str, np.ndarray], quantity: Quantity, conductivity_unit: str
 ) -> list[Panel]:
-    """Panels of a field: its mean, its sd, and its variance reduction."""
+    """Return panels of a field: mean (or median), sd, and variance reduction."""
     name, is_nodal, unit = quantity.name, quantity.place == "node", quantity.unit
     title, key = name, f"{name}_variance_reduction"
     first = Panel(f"{title}, posterior mean", fields[f"{name}_mean"], is_nodal, "viridis", unit)
     if name == FIELD:
         title, key, unit = "Log-conductivity", "variance_reduction", ""
         first = replace(first, title=f"{title}, posterior mean", label="")
-        if conductivity_unit:  # the median is the exponential of the mean of the logarithm, nearly
+        if conductivity_unit:  # the median is nearly the exponential of the mean of the logarithm
             style = is_nodal, "viridis", conductivity_unit
             values = fields["conductivity_q50"]
             first = Panel("Conductivity, posterior median", values, *style, is_log=True)
@@ -286,10 +286,10 @@ def plot_prior(
     std: Panel,
     predicted: np.ndarray,
 ) -> Panels:
-    """Draw fields of a prior on one colour scale, and below its spread and readings it gives.
+    """Plot draws from a prior on one colour scale, and below its sd and predicted readings.
 
-    ``predicted``, (num_draws, d), are noise-free readings of draws from the prior: of each sensor
-    the intervals of 50 and 90 % of them are drawn beside the reading itself.
+    ``predicted``, (num_draws, d), are noise-free readings of draws from the prior. For each sensor
+    their 50 and 90 % intervals are shown with the reading.
     """
     flat, num = flatten(mesh.points, mesh.cells, sensors.points), len(draws)
     height, width = height_of(flat) + 0.8, WIDTH + BAR
@@ -309,7 +309,7 @@ def plot_prior(
 def plot_predictions(
     observed: np.ndarray, predicted: np.ndarray, labels: Sequence[str] | None = None
 ) -> Panels:
-    """Draw readings, (d,), and the intervals of noise-free ones of a prior, (num_draws, d)."""
+    """Plot readings, (d,), with intervals of noise-free prior predictions, (num_draws, d)."""
     with new_axes(None, 1, 1, 2 * WIDTH, WIDTH) as axes:
         _draw_predictions(axes[0, 0], observed, predicted, labels, "reading")
     return Panels(axes)

@@ -1,4 +1,4 @@
-"""Meshes as they are drawn: triangles in a plane, of a body in space of a slice, and pixels."""
+"""Plane meshes and pixels for figures; a mesh in 3D is represented by a slice."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from matplotlib.tri import Triangulation
 
 AXIS_NAMES = "xyz"
 
-# A plane leaves a tetrahedron's corners, sorted by signed distance, on two sides: 1 + 3, 2 + 2 or
-# 3 + 1. For each, the edges it cuts, in cyclic order, as pairs of sorted corners.
+# A plane separates the corners of a tetrahedron, sorted by signed distance, into 1 + 3, 2 + 2 or
+# 3 + 1. For each case: the cut edges, in cyclic order, as pairs of sorted corners.
 CUT_EDGES = {
     1: ((0, 1), (0, 2), (0, 3)),
     2: ((0, 2), (0, 3), (1, 3), (1, 2)),
     3: ((3, 0), (3, 1), (3, 2)),
 }
-#: Pixels along the longer side of what is drawn.
+#: Number of pixels along the longer side of a figure.
 NUM_PIXELS = 800
-#: Distance in pixels within which a middle counts as inside, and rows looked at at once.
+#: Tolerance in pixels for a pixel centre inside a triangle, and number of rows in one block.
 _CLOSE, _AT_ONCE = 1e-9, 2**20
 
 
 class Pixels(NamedTuple):
-    """A rectangle in pixels, the lowest row first, and in which triangles their middles are."""
+    """A rectangle of pixels, the lowest row first, with the triangles at the pixel centres."""
 
     ends: np.ndarray  # (2, 2), the lower left and the upper right corner
-    triangle: np.ndarray  # (rows, columns) of int, -1 where there is none
+    triangle: np.ndarray  # (rows, columns) of int, -1 without a triangle
     shares: np.ndarray  # (rows, columns, 3), barycentric coordinates there
 
 
 def pixels_of(corners: np.ndarray, low: np.ndarray, high: np.ndarray, shape: np.ndarray) -> Pixels:
-    """Find triangles, (m, 3, 2), at the middles of shape[0] columns and shape[1] rows of pixels."""
+    """Find triangles, (m, 3, 2), at the centres of shape[0] columns, shape[1] rows of pixels."""
     size = (high - low) / shape
     triangle, shares = np.full(shape[::-1], -1), np.zeros((*shape[::-1], 3))
-    in_pixels = (corners - low) / size - 0.5  # the middle of the first pixel is at 0
+    in_pixels = (corners - low) / size - 0.5  # the centre of the first pixel is at 0
     first, last = _between(*_ends(in_pixels[:, :, 1]), shape[1])
     num_parts = 1 + int(np.maximum(last - first + 1, 0).sum()) // _AT_ONCE
     for part in np.array_split(np.arange(len(corners)), num_parts):
@@ -61,13 +61,13 @@ def _ends(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _between(low: np.ndarray, high: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last of the numbers 0 ... num - 1 between two; the last is less if none."""
+    """Return the first and last integer of 0 ... num - 1 in an interval; last < first if none."""
     first = np.ceil(np.clip(low - _CLOSE, 0.0, num)).astype(int)
     return first, np.floor(np.clip(high + _CLOSE, -1.0, num - 1.0)).astype(int)
 
 
 def _crossed(corners: np.ndarray, row: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and last pixel of each row, (k,), in triangles, (k, 3, 2), of num in a row."""
+    """Return first and last pixel of each row, (k,), in triangles, (k, 3, 2), of `num` columns."""
     starts, ends = corners, np.roll(corners, -1, axis=1)
     rise = ends[:, :, 1] - starts[:, :, 1]
     is_level = rise == 0.0
@@ -79,7 +79,7 @@ def _crossed(corners: np.ndarray, row: np.ndarray, num: int) -> tuple[np.ndarray
 
 
 def _expanded(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All numbers from the first to the last of each range, and which range each is of."""
+    """Return the indices of ranges, and all integers from first to last of each range."""
     num = np.maximum(last - first + 1, 0)
     owner = np.repeat(np.arange(len(num)), num)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(num) - num - first, num)
@@ -91,7 +91,7 @@ def _cross(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class FlatMesh:
-    """Triangles in a plane, and how to read fields of the original mesh on them."""
+    """Triangles in a plane, with the interpolation of fields of the original mesh."""
 
     points: np.ndarray  # (k, 2), in the length unit of the mesh
     triangles: np.ndarray  # (m, 3) of int
@@ -99,11 +99,11 @@ class FlatMesh:
     weights: np.ndarray  # (k,), the share of the first of them
     cells: np.ndarray  # (m,) of int, the original cell of each triangle
     axes: tuple[int, int]  # which coordinates of space run along the two axes of the plane
-    place: str  # of the plane, in words; empty if the mesh is itself flat
-    view: np.ndarray | None = None  # (2, 2), corners of what is drawn; without it all is
+    place: str  # text for the position of the plane; empty if the mesh is in 2D
+    view: np.ndarray | None = None  # (2, 2), corners of the visible part; None for all
 
     def shown(self, values: np.ndarray, is_nodal: bool) -> np.ndarray:
-        """A field at the nodes, interpolated linearly, (k,), or in the cells, (m,), as seen."""
+        """Return a field at the points, interpolated linearly, (k,), or in the triangles, (m,)."""
         values = np.asarray(values, dtype=float)
         if not is_nodal:
             return values[self.cells]
@@ -112,12 +112,12 @@ class FlatMesh:
 
     @cached_property
     def triangulation(self) -> Triangulation:
-        """The triangles as matplotlib draws them."""
+        """The triangulation for matplotlib."""
         return Triangulation(*self.points.T, self.triangles)
 
     @cached_property
     def pixels(self) -> Pixels:
-        """What is drawn as pixels, :data:`NUM_PIXELS` along its longer side."""
+        """Pixels of the visible part, :data:`NUM_PIXELS` along its longer side."""
         corners = self.points[self.triangles]
         low, high = (self.points.min(axis=0), self.points.max(axis=0))
         low, high = (low, high) if self.view is None else self.view
@@ -126,10 +126,9 @@ class FlatMesh:
         return pixels_of(corners, low, low + size * shape, shape)
 
     def on_pixels(self, shown: np.ndarray, is_nodal: bool) -> np.ndarray:
-        """What :meth:`shown` gives at the middles of :attr:`pixels`, (rows, columns).
+        """Evaluate values of :meth:`shown` at the centres of :attr:`pixels`, (rows, columns).
 
-        Linear between nodes; NaN outside the body, and in triangles that have a corner without a
-        value.
+        Linear between nodes. NaN outside the body, and in triangles with a corner without a value.
         """
         triangle, shares = self.pixels.triangle, self.pixels.shares
         if is_nodal:
@@ -139,9 +138,9 @@ class FlatMesh:
         return np.where(triangle < 0, np.nan, values)
 
     def around(self, places: np.ndarray) -> FlatMesh:
-        """The part round places (d, 2), if a mesh goes on for more than twice its width and height.
+        """Return the part near positions (d, 2), if the mesh is more than twice as wide and high.
 
-        Half the extent of the places is shown on all sides.
+        The part has a margin of half the extent of the positions on all sides.
         """
         places = places[np.isfinite(places).all(axis=1)]
         if not len(places):
@@ -159,18 +158,18 @@ class FlatMesh:
         return replace(self, **parts, view=np.stack([low, high]))
 
     def outline(self) -> np.ndarray:
-        """(e, 2, 2) end points of the edges that belong to one triangle only."""
+        """Return the end points, (e, 2, 2), of edges that belong to only one triangle."""
         edges = np.sort(self.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
         edges, count = np.unique(edges, axis=0, return_counts=True)
         return self.points[edges[count == 1]]
 
 
 def flatten(points: np.ndarray, cells: np.ndarray, near: np.ndarray | None = None) -> FlatMesh:
-    """Show points (num_nodes, dim) and cells in a plane: the part round places ``near``, (d, dim).
+    """Make a plane mesh of points (num_nodes, dim) and cells, near positions ``near``, (d, dim).
 
-    In space it is the plane across the shortest side of the bounding box through the middle of the
-    cell that is nearest to the box's own: it cuts something, whatever the shape of the body, and
-    passes through hardly a node.
+    In 3D the plane is normal to the shortest side of the bounding box. It goes through the centre
+    of the cell nearest to the middle of the box. So it cuts a body of any shape, and contains
+    hardly any node.
     """
     if near is not None:
         flat = flatten(points, cells)

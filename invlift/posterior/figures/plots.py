@@ -1,4 +1,4 @@
-"""The pictures of a posterior."""
+"""Figures of a posterior, as methods."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from invlift.posterior.statistics.series import chosen_series
 
 @dataclass(frozen=True, eq=False)
 class Plots:
-    """Pictures of a posterior: `posterior.plot`.
+    """Figures of a posterior: `posterior.plot`.
 
-    Each method draws on a new figure, or on axes of yours: `ax` is one for each panel, in the order
-    of reading.  It returns the axes, whose `figure` a notebook shows, and writes the picture to
-    `path`, if there is one, in the format of its ending.  An `InputError` if the number of axes is
-    another one, or a picture of that ending cannot be written.
+    Each method makes a new figure, or uses given axes: `ax` has one for each panel, row by row. It
+    returns the axes, whose `figure` a notebook shows, and writes the figure to `path`, if given, in
+    the format of its ending.  Raises an `InputError` if the number of axes is wrong, or a figure
+    cannot be written in this format.
     """
 
     posterior: PosteriorStatistics
@@ -46,14 +46,15 @@ class Plots:
         solution_unit: str = "",
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw an overview in four panels; of a mesh in space, the slice through its middle.
+        """Plot an overview in four panels; in 3D a slice through the middle of the mesh.
 
-        Mean and standard deviation of the log-conductivity; mean of the solution with the sensors
-        filled by their readings (or of the conductivity, if no solution was kept); variance
-        reduction, if the prior standard deviation is known. For a model of one's own mean, standard
-        deviation and variance reduction of each field. Or `names`, some of `posterior.fields()`,
-        one panel each. Units are to be written on the axes, e.g. "m", "W/(m K)", "K"; the solution
-        is, e.g., "Temperature". An `InputError` without a mesh.
+        The panels are mean and standard deviation of the log-conductivity; mean of the solution
+        with sensors coloured by their readings (or of the conductivity, if no solution was stored);
+        and variance reduction, if the prior standard deviation is known. A model of the user has
+        mean, standard deviation and variance reduction of each field. `names` selects some of
+        `posterior.fields()`, one panel each. Units are texts for the axes, e.g. "m", "W/(m K)",
+        "K"; the name of the solution is, e.g., "Temperature". Raises an `InputError` without a
+        mesh.
         """
         units = length_unit, conductivity_unit, solution_name, solution_unit
         return saved(plot_fields(self.posterior, *units, names, ax), path)
@@ -65,10 +66,10 @@ class Plots:
         names: Sequence[str] | None = None,
         ax: Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw traces and ranks of scalars, two panels each: see `scalar_plots.plot_chains`.
+        """Plot traces and ranks of scalars, two panels each: see `scalar_plots.plot_chains`.
 
-        `names` are some of the `scalars`, or there is an `InputError`; the name of a vector stands
-        for its first entries. Without them the first eight are drawn.
+        `names` are some of the `scalars`; the name of a vector selects its first entries. The
+        default is the first eight scalars. Raises an `InputError` if a name is unknown.
         """
         own = self.posterior
         shown = chosen(own.scalars, names)
@@ -82,11 +83,11 @@ class Plots:
         names: Sequence[str] | None = None,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw scalars beside their priors, and pairs: see `scalar_plots.plot_parameters`.
+        """Plot scalars with their priors, and pairs: see `scalar_plots.plot_parameters`.
 
-        `names` are as of :meth:`chains`. Without them the first eight whose prior density is known
-        are drawn, or if there is none of these the first eight; an `InputError` if there is no
-        scalar at all. Of k scalars there are k x k panels.
+        `names` are as for :meth:`chains`. The default is the first eight scalars with a known prior
+        density, or if there are none the first eight scalars. k scalars give k x k panels. Raises
+        an `InputError` if there are no scalars.
         """
         own = self.posterior
         names = names or parameters_of(own.scalars, own.described)
@@ -95,7 +96,7 @@ class Plots:
     def leave_one_out(
         self, path: str | os.PathLike | None = None, *, ax: Axes | Sequence[Axes] | None = None
     ) -> Panels:
-        """Draw leave-one-out probabilities and Pareto k: see `sensor_plots.plot_leave_one_out`."""
+        """Plot leave-one-out probabilities and Pareto k: see `sensor_plots.plot_leave_one_out`."""
         labels = getattr(self.posterior.sensors, "labels", None)
         return saved(plot_leave_one_out(self.posterior.fit.leave_one_out(), labels, ax), path)
 
@@ -106,7 +107,7 @@ class Plots:
         quantity: str = "reading",
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw predictions against readings, and residuals: see `sensor_plots.plot_sensors`."""
+        """Plot predictions against readings, and residuals: see `sensor_plots.plot_sensors`."""
         labels = getattr(self.posterior.sensors, "labels", None)
         return saved(plot_sensors(self.posterior.fit.sensors(), quantity, labels, ax), path)
 
@@ -117,11 +118,11 @@ class Plots:
         names: Sequence[str] | None = None,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Panels:
-        """Draw what there is along an axis of numbers: see `series.plot_series`.
+        """Plot quantities along an axis of numbers: see `series.plot_series`.
 
-        `names` are of readings with such an axis, and of other quantities that have one, or there
-        is an `InputError`. Without them the first twelve are drawn, those with readings first. On
-        axes of yours there is one panel for each, without residuals.
+        `names` are names of readings with such an axis, or of other quantities with one. The
+        default is the first twelve, those with readings first. Given axes have one panel for each,
+        without residuals. Raises an `InputError` if a name is unknown.
         """
         fit = self.posterior.fit
         residual = fit.sensors().standardised_residual if fit.is_known else None

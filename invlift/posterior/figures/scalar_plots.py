@@ -1,4 +1,4 @@
-"""Figures of scalars: their chains; their distributions beside those before the data, and pairs."""
+"""Figures of scalars: traces and ranks; distributions with their priors, and pairs."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from invlift.posterior.statistics.diagnostics import Diagnostics, rank_normalise
 from invlift.posterior.statistics.quantity import Quantity
 
 NUM_RANK_BINS = 20
-#: Points of a pair, and bars of a histogram.
+#: Largest number of points of a pair plot, and number of bars of a histogram.
 MAX_POINTS, NUM_BARS = 1000, 30
 POINTS = {
     "color": CHAIN_COLOURS[0], "markersize": 1.6, "alpha": 0.5, "rasterized": True,
     "markeredgewidth": 0,
 }  # fmt: skip
-#: Quantiles between which draws are shown for certain, and the share of their distance beyond.
+#: Quantiles of the draws at the limits of an axis, and margin as a share of their distance.
 ENDS, MARGIN = (0.005, 0.995), 0.12
-#: Largest width of all panels of pairs and of one, in inches.
+#: Largest width of all panels of pairs, and of one panel, in inches.
 WIDTH, PANEL = 9.6, 1.8
-#: Size of the numbers there, in points.
+#: Size of the numbers at pair plots, in points.
 SMALL = 7
 
 
 def titles_of(names: Iterable[str], quantities: Mapping[str, Quantity]) -> dict[str, str]:
-    """What scalars are called where their units are shown, by name."""
+    """Return titles of scalars with their units, by name."""
     found = {}
     for name in names:
         of = vector_of(name).removesuffix("_field_mean").removesuffix("_field_std")
@@ -57,10 +57,10 @@ def plot_chains(
     titles: Mapping[str, str],
     ax: Axes | Sequence[Axes] | None = None,
 ) -> Panels:
-    """Draw traces and rank histograms of the first eight scalars, one in a row.
+    """Plot traces and rank histograms of the first eight scalars, one per row.
 
-    A rank histogram counts how often each chain's draws fall into each twentieth of all draws;
-    chains that agree have bars that end near the dashed line (Vehtari et al. 2021, section 4.4).
+    A rank histogram counts the draws of each chain in each twentieth of all draws. If the chains
+    agree, the bars end near the dashed line (Vehtari et al. 2021, section 4.4).
     """
     names = list(scalars)[:MAX_SCALARS]
     size, layout = (9.4, 0.5 + 1.75 * len(names)), {"width_ratios": (2, 1), "sharex": "col"}
@@ -80,7 +80,7 @@ def plot_chains(
 
 
 def draw_trace(ax: Axes, chains: np.ndarray) -> None:
-    """Draw a scalar's draws, (chains, num_draws), in their order."""
+    """Plot the draws of a scalar, (chains, num_draws), in their order."""
     for index, chain in enumerate(chains):
         colour = CHAIN_COLOURS[index % len(CHAIN_COLOURS)]
         ax.plot(chain, color=colour, linewidth=0.55, alpha=0.75)
@@ -91,7 +91,7 @@ def draw_trace(ax: Axes, chains: np.ndarray) -> None:
 
 
 def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
-    """Draw the rank histogram of each chain, (chains, num_draws), the first on top."""
+    """Plot the rank histogram of each chain, (chains, num_draws), the first on top."""
     num_chains, num_draws = chains.shape
     share = ndtr(rank_normalise(chains[None])[0])
     edges = np.linspace(0.0, 1.0, NUM_RANK_BINS + 1)
@@ -114,7 +114,7 @@ def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
 def parameters_of(
     scalars: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
 ) -> list[str]:
-    """Names of the first eight scalars whose density before the data is known."""
+    """Return the names of the first eight scalars with a known prior density."""
     known = {name for name, each in quantities.items() if each.prior_density is not None}
     return [name for name in scalars if vector_of(name) in known][:MAX_SCALARS]
 
@@ -124,12 +124,11 @@ def plot_parameters(
     quantities: Mapping[str, Quantity],
     ax: Axes | Sequence[Axes] | None = None,
 ) -> Panels:
-    """Draw a matrix of the first eight scalars: on the diagonal with their priors, below it pairs.
+    """Plot a matrix of the first eight scalars: histograms and priors, and below them pairs.
 
-    Histograms have the area 1, as the density before the data has over all its values. Pairs are at
-    most 1,000 draws, spread evenly over all. Each axis goes a little beyond the 0.5 and 99.5 %
-    quantiles. `quantities` have units and densities, of scalars and of vectors. An InputError if
-    there is no scalar.
+    Histograms have area 1, as prior densities over all values. Pairs show at most 1,000 draws,
+    evenly spread. Each axis extends a little beyond the 0.5 and 99.5 % quantiles. `quantities` give
+    units and densities of scalars and vectors. Raises an InputError if there are no scalars.
     """
     if not scalars:
         found = "fields or matrices alone"
@@ -165,7 +164,7 @@ def plot_parameters(
 def draw_marginal(
     ax: Axes, values: np.ndarray, limits: tuple[float, float], prior: np.ndarray | None
 ) -> None:
-    """Draw the histogram of values, (n,), and a density of (2, k) values and densities."""
+    """Plot the histogram of values, (n,), and a prior, (2, k) values and densities."""
     counts, edges = np.histogram(values, NUM_BARS, limits)
     heights = counts / (len(values) * np.diff(edges))
     ax.stairs(heights, edges, fill=True, color=CHAIN_COLOURS[0], alpha=0.35, label="posterior")
@@ -179,7 +178,7 @@ def draw_marginal(
 
 
 def _label(ax: Axes, which: str, title: str | None, length: float) -> None:
-    """Name an axis of so many inches and number it, or leave it bare."""
+    """Label an axis of a length in inches and set its ticks; hide it without a title."""
     axis = getattr(ax, f"{which}axis")
     if title is None:
         axis.set_visible(False)

@@ -15,7 +15,7 @@ from invlift.posterior.figures.ticks import set_ticks
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K, LeaveOneOut
 from invlift.posterior.statistics.sensor_fit import SensorStatistics
 
-#: Of readings that stand out.
+#: Colour of readings with large residuals or unreliable estimates.
 FAR_COLOUR = CHAIN_COLOURS[4]
 #: Width and height of a panel, in inches.
 PANEL = 4.4, 4.0
@@ -24,11 +24,11 @@ PANEL = 4.4, 4.0
 def plot_leave_one_out(
     loo: LeaveOneOut, labels: Sequence[str] | None = None, ax: Axes | Sequence[Axes] | None = None
 ) -> Panels:
-    """Draw leave-one-out probabilities in order of size, and Pareto k of each sensor.
+    """Plot leave-one-out probabilities in order of size, and Pareto k of each sensor.
 
-    Under a right model with many sensors the probabilities are nearly uniform: the band holds each
-    with probability 0.9, if they are independent. What is not reliable is hollow. Without
-    probabilities the first panel is left out.
+    For a correct model with many sensors the probabilities are nearly uniform: the band contains
+    each with probability 0.9, if they are independent. Marks of unreliable values are hollow.
+    Without probabilities the first panel is left out.
     """
     size, num_panels = loo.elpd.size, 1 if loo.pit is None else 2
     with new_axes(ax, 1, num_panels, num_panels * PANEL[0], PANEL[1]) as axes:
@@ -54,7 +54,7 @@ def plot_leave_one_out(
 
 
 def _scatter(ax: Axes, x: np.ndarray, y: np.ndarray, is_good: np.ndarray, bad_colour: str) -> None:
-    """Draw points, those that are not good hollow."""
+    """Plot points; marks of bad points are hollow."""
     good = CHAIN_COLOURS[0]
     for which, face, edge in ((is_good, good, good), (~is_good, "white", bad_colour)):
         ax.scatter(x[which], y[which], s=18, facecolor=face, edgecolor=edge, zorder=3)
@@ -66,11 +66,11 @@ def plot_sensors(
     labels: Sequence[str] | None = None,
     ax: Axes | Sequence[Axes] | None = None,
 ) -> Panels:
-    """Draw predictions against readings, and the standardised residual of each sensor.
+    """Plot predictions against readings, and the standardised residual of each sensor.
 
-    Bars span two standard deviations of the prediction either way, noise included where it is
-    known. `quantity` is what is measured, with its unit, e.g. "temperature [K]"; residuals are in
-    the order of the readings, with their labels.
+    Bars show plus and minus two standard deviations of the prediction, with noise if it is known.
+    `quantity` is the measured quantity with its unit, e.g. "temperature [K]". Residuals are in the
+    order of the readings, with their labels.
     """
     residual, observed = statistics.standardised_residual, statistics.observed
     spread, predicted = statistics.predicted_sd, statistics.predicted_mean
@@ -106,7 +106,7 @@ def plot_sensors(
 
 
 def draw_residuals(ax: Axes, at: np.ndarray, residual: np.ndarray) -> None:
-    """Draw standardised residuals, (d,), at their places; those beyond 2 stand out."""
+    """Plot standardised residuals, (d,), at positions `at`; those beyond 2 have another colour."""
     ax.axhspan(-2, 2, color=CHAIN_COLOURS[0], alpha=0.09, linewidth=0)
     ax.axhline(0, color=FAINT, linewidth=0.9)
     is_far, size = np.abs(residual) > 2, mark_size(len(residual))
@@ -119,12 +119,12 @@ def draw_residuals(ax: Axes, at: np.ndarray, residual: np.ndarray) -> None:
 
 
 def mark_size(num: int) -> float:
-    """Width of the marks of so many readings, in points: many leave gaps."""
+    """Return the width of marks, in points, for a number of readings."""
     return float(np.clip(400 / max(1, num), 1.6, 4.0))
 
 
 def name_readings(ax: Axes, size: int, labels: Sequence[str] | None, kind: str = "sensor") -> None:
-    """Number the readings along an axis, or name some thirty of them at most."""
+    """Number the readings along an axis, or write at most thirty of their names."""
     if labels is None:
         ax.set_xlabel(kind)
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))

@@ -21,10 +21,10 @@ from invlift.posterior.figures.style import (
 )
 from invlift.posterior.statistics.series import Series
 
-#: Series of one figure, and most in one column.
+#: Largest numbers of series in a figure and in a column.
 MAX_SERIES, MAX_ROWS = 12, 4
-#: Width of a figure of one column and of more, and heights of a series and of residuals below it,
-#: in inches.
+#: Width of a figure with one column and with more, and heights of a series and of its residuals, in
+#: inches.
 WIDTH, WIDE, HEIGHT, STRIP = 7.2, 10.8, 2.0, 1.0
 
 
@@ -33,12 +33,12 @@ def plot_series(
     residual: np.ndarray | None = None,
     ax: Axes | Sequence[Axes] | None = None,
 ) -> Panels:
-    """Draw the first twelve series, four in a column, with the residuals of their readings below.
+    """Plot the first twelve series, four in a column, with residuals of the readings below each.
 
-    Of each the median and the 50 and 90 % bands of the quantity itself, without noise. Between the
-    dashed lines are 90 % of new readings, with noise, where it is known. What lies after the last
-    reading is marked as forecast. `residual` are the standardised residuals of all readings, (d,).
-    Axes that are given are one for each series, without residuals.
+    Each has the median and the 50 and 90 % bands of the quantity without noise. Dashed lines
+    contain 90 % of new readings, with noise, if the noise is known. The part after the last reading
+    is marked as forecast. `residual` are the standardised residuals of all readings, (d,). `ax`
+    has one entry for each series, and then there are no residuals.
     """
     series, is_own = series[:MAX_SERIES], ax is None
     num_columns = -(-len(series) // MAX_ROWS) if is_own else 1
@@ -53,7 +53,7 @@ def plot_series(
             if strip is not None and each.rows.size:
                 strip.sharex(ax)
                 draw_residuals(strip, each.read_at, residual[each.rows])
-                strip.set_xscale(ax.get_xscale())  # which sharing alone does not draw
+                strip.set_xscale(ax.get_xscale())  # sharing an axis does not set its scale
                 strip.set(xlabel=with_unit(each.axis, each.axis_unit), ylabel="residual")
                 strip.yaxis.set_major_locator(MaxNLocator(4, integer=True, symmetric=True))
                 ax.tick_params(labelbottom=False)
@@ -68,7 +68,7 @@ def plot_series(
 
 
 def draw_series(ax: Axes, series: Series) -> None:
-    """Draw a series with its bands, its readings and where the forecast begins."""
+    """Plot a series with its bands, its readings and the range of the forecast."""
     colour, (low, lower, middle, upper, high) = CHAIN_COLOURS[0], series.quantiles
     last = series.last_read
     if last is not None:

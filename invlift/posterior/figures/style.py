@@ -1,7 +1,7 @@
-"""What all figures share: style, colours, legends, files.
+"""Common parts of all figures: style, colours, legends, files.
 
-A figure is a `matplotlib.figure.Figure` that belongs to no window, and matplotlib's settings are
-left as they were.
+A figure is a `matplotlib.figure.Figure` without a window. The settings of matplotlib are not
+changed.
 """
 
 from __future__ import annotations
@@ -45,47 +45,44 @@ STYLE = {
     "figure.constrained_layout.h_pad": 0.08,
     "figure.constrained_layout.w_pad": 0.12,
 }
-#: Settings of matplotlib that would give a figure a layout of its own.
+#: Settings that prevent matplotlib from adding a layout to a figure.
 _NO_LAYOUT = {"figure.autolayout": False, "figure.constrained_layout.use": False}
 DASHED = (0, (4, 3))
-#: Rows of a figure that fit a page.
+#: Number of rows of a figure that fit a page.
 MAX_SCALARS = 8
 DOTS_PER_INCH = 160
 
 
 class _Figure(Figure):
-    """A figure that any notebook shows, though it is not one of pyplot's."""
+    """Figure that notebooks show, although it is not managed by pyplot."""
 
     def _repr_png_(self) -> bytes:
-        # Once pyplot is in use, IPython has a way of its own to show figures, and prefers it.
+        # IPython uses this method only if pyplot has not registered its own.
         png = io.BytesIO()
         write_figure(self, png, self.dpi, format="png")
         return png.getvalue()
 
 
 class Panels(tuple):
-    """The axes of a picture in the order of reading; a notebook shows the picture.
-
-    Those that were drawn on: what is left empty of a grid is not among them.
-    """
+    """Axes of a figure, row by row, without empty ones; a notebook shows the figure."""
 
     def __new__(cls, axes: Sequence[Axes] | np.ndarray) -> Panels:
-        """Take those axes that are still part of a figure."""
+        """Take the axes that are still part of a figure."""
         return super().__new__(cls, (ax for ax in np.ravel(axes) if ax.figure is not None))
 
     @property
     def figure(self) -> Figure:
         """The figure of the axes."""
-        return self[0].get_figure().canvas.figure  # of a part of a figure the whole
+        return self[0].get_figure().canvas.figure  # the whole figure, also from a subfigure
 
     def _repr_png_(self) -> bytes | None:
-        # A figure that was given is shown by the one who has made it.
+        # A figure of the user is not shown here.
         return self.figure._repr_png_() if isinstance(self.figure, _Figure) else None
 
 
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """A figure of so many inches, to be drawn in the package's style."""
+    """Open a figure of a size in inches, with the style of the package."""
     with matplotlib.rc_context(STYLE):
         yield _Figure(figsize=(width, height), layout="constrained")
 
@@ -94,9 +91,10 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
 def new_axes(
     ax: Axes | Sequence[Axes] | None, rows: int, columns: int, width: float, height: float, **layout
 ) -> Iterator[np.ndarray]:
-    """Axes (rows, columns) of a new figure of so many inches, or the same number that is given.
+    """Open axes (rows, columns) of a new figure of a size in inches, or use given axes.
 
-    They are to be drawn on in the package's style.  An `InputError` if others are given.
+    The style is that of the package.  Raises an `InputError` if the given axes have another number
+    or type.
     """
     if ax is None:
         with new_figure(width, height) as figure:
@@ -115,14 +113,14 @@ def new_axes(
 
 
 def with_unit(name: str, unit: str) -> str:
-    """A name with its unit behind it, if there is one."""
+    """Return a name followed by its unit, if there is one."""
     return f"{name} [{unit}]" if unit else name
 
 
 def draw_legend(axes: np.ndarray, is_own: bool = True, **place) -> None:
-    """Draw one legend for all axes, each label once; `place` as of ``Figure.legend``.
+    """Add one legend for all axes, each label once; `place` is as for ``Figure.legend``.
 
-    Round a figure of our own; in the first axes of another one, whose layout is not ours.
+    The legend belongs to the figure if the package made it (`is_own`), otherwise to the first axes.
     """
     each = (zip(*ax.get_legend_handles_labels(), strict=True) for ax in axes.flat)
     handles = {label: handle for pairs in each for handle, label in pairs}
@@ -131,21 +129,21 @@ def draw_legend(axes: np.ndarray, is_own: bool = True, **place) -> None:
 
 
 def check_format(where: str, path: str | os.PathLike) -> None:
-    """Refuse a name of a file by whose ending it is no picture that can be written."""
+    """Refuse a name of a file whose ending is not a supported format of figures."""
     endings = {f".{name}" for name in FigureCanvasBase.get_supported_filetypes()}
-    endings -= {".pgf"}  # for which LaTeX has to be there
+    endings -= {".pgf"}  # this format needs LaTeX
     if Path(path).suffix.lower() not in endings:
         expected = f"a name that ends in {', '.join(sorted(endings))}"
         raise InputError(where, expected, f"{path}", "correct the name")
 
 
 def write_figure(figure: Figure, file: Path | BinaryIO, dots_per_inch: float, **settings) -> None:
-    """Write a figure to a file; `settings` as of ``Figure.savefig``."""
+    """Write a figure to a file; `settings` are as for ``Figure.savefig``."""
     layout, own = figure.get_layout_engine(), figure.dpi
     if layout is None:
         figure.savefig(file, dpi=dots_per_inch, **settings)
         return
-    # Matplotlib itself draws a figure twice if it has a layout, the first time only to find that.
+    # Matplotlib would draw a figure with a layout twice, the first time only to find the layout.
     figure.set_dpi(dots_per_inch)
     layout.execute(figure)
     with matplotlib.rc_context(_NO_LAYOUT):
@@ -158,14 +156,14 @@ def write_figure(figure: Figure, file: Path | BinaryIO, dots_per_inch: float, **
 
 
 def saved(panels: Panels, path: str | os.PathLike | None) -> Panels:
-    """Write the figure of axes, if there is a path, in the format of its ending; return these.
+    """Write the figure of axes to a path, if given, in the format of its ending; return the axes.
 
-    An `InputError` if a picture of that ending cannot be written.
+    Raises an `InputError` if a figure cannot be written in this format.
     """
     if path is not None:
         check_format("path", path)
         with replace_on_success(path) as temporary:
-            is_png = temporary.suffix == ".png"  # whose best compression takes as long as all else
+            is_png = temporary.suffix == ".png"  # the best compression would double the time
             settings = {"pil_kwargs": {"compress_level": 3}} if is_png else {}
             write_figure(panels.figure, temporary, DOTS_PER_INCH, **settings)
     return panels

@@ -1,4 +1,4 @@
-"""Ticks of maps and their bars: round numbers, as many as there is room for."""
+"""Ticks of maps and colour bars: as many round numbers as fit."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, Locator, MaxNLocator
 
-#: Room that a tick takes at least, and the width of a digit, in inches.
+#: Smallest space for a tick, and width of a digit, in inches.
 ROOM, DIGIT = 0.3, 0.08
-#: Most ticks along an axis, and along a bar.
+#: Largest number of ticks of an axis, and of a bar.
 MOST, MOST_OF_BAR = 4, 5
 #: Round numbers between a power of ten and the next, from dense to sparse.
 _PARTS = (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)
 
 
 def ticks_of_bar(low: float, high: float, height: float, *, is_log: bool = False) -> Locator:
-    """Ticks of a bar of so many inches, from one number to the other."""
+    """Return the ticks of a bar of a height in inches, from `low` to `high`."""
     most = int(np.clip(height / ROOM, 1, MOST_OF_BAR))
     return FixedLocator(log_ticks(low, high, max(2, most))) if is_log else MaxNLocator(most)
 
 
 def log_ticks(low: float, high: float, most: int) -> np.ndarray:
-    """Round numbers from low to high, both positive, two to `most` but for narrow ranges.
+    """Return two to `most` round numbers from low to high, both positive, for a logarithmic scale.
 
-    Powers of ten and numbers between them; of a range that has none of these, even numbers.
+    They are powers of ten and round numbers between them. A narrow range without these has equally
+    spaced numbers.
     """
     powers = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     choices = [np.outer(10.0**powers, parts).ravel() for parts in _PARTS]
@@ -38,9 +39,9 @@ def log_ticks(low: float, high: float, most: int) -> np.ndarray:
 
 
 def set_ticks(axis: Axis, length: float, *, is_across: bool, margin: float = 0.0) -> None:
-    """Have so many ticks along an axis of so many inches that their labels do not touch.
+    """Set the ticks of an axis of a length in inches so that their labels do not touch.
 
-    At either end a part of the axis, the margin, has none.
+    A share of the axis at either end, the margin, has no ticks.
     """
     low, high = axis.get_view_interval()
     low, high = low + margin * (high - low), high - margin * (high - low)
