@@ -1,13 +1,13 @@
 """Sparse symmetric positive definite solves that run under `jit`, `vmap` and on a GPU.
 
 `analyse` the pattern once on the host, `factorise` for each set of values, then `solve`,
-`half_solve` (H with A^-1 = H^T H) or `half_solve_transpose` (H^T); `inverse_diagonal` goes from the
-values to the diagonal of A^-1.  `factorise_jet` also keeps the factor's derivatives along a curve
-of matrices, for those of half-solves (`half_solve_jet`, `half_solve_transpose_jet`).
-These are compiled: one operation at a time they would take a hundred times as long.
+`half_solve` (H with A^-1 = H^T H) or `half_solve_transpose` (H^T).  `inverse_diagonal` computes the
+diagonal of A^-1 from the values.  `factorise_jet` also keeps the factor's derivatives along a curve
+of matrices, for derivatives of half-solves (`half_solve_jet`, `half_solve_transpose_jet`).
+These functions are compiled: operation by operation they would take a hundred times as long.
 
-Matrices analysed within `iteratively` have no factor: `solve` then goes by iterations, and there
-are no half-solves.
+Matrices analysed within `iteratively` have no factor: `solve` then iterates, and there are no
+half-solves.
 """
 
 from invlift.fem.linalg import multifrontal, symbolic
@@ -52,19 +52,19 @@ __all__ = [
 
 
 def analyse(rows, cols, num_unknowns, coordinates):
-    """As :func:`invlift.fem.linalg.symbolic.analyse`, or what iterations need of the pattern."""
+    """As :func:`invlift.fem.linalg.symbolic.analyse`, or return the entries for iterations."""
     if is_iterative():
         return entries_of(rows, cols, num_unknowns)
     return symbolic.analyse(rows, cols, num_unknowns, coordinates)
 
 
 def factorise(structure, values):
-    """As :func:`invlift.fem.linalg.multifrontal.factorise`, or the matrix for iterations."""
+    """As :func:`invlift.fem.linalg.multifrontal.factorise`, or return the matrix for iterations."""
     factorise_entries = with_values if isinstance(structure, Entries) else multifrontal.factorise
     return factorise_entries(structure, values)
 
 
 def solve(factor, rhs):
-    """As :func:`invlift.fem.linalg.multifrontal.solve`, or by iterations."""
+    """As :func:`invlift.fem.linalg.multifrontal.solve`, or solve by iterations."""
     solve_with = iterate if isinstance(factor, Iterations) else multifrontal.solve
     return solve_with(factor, rhs)

@@ -1,8 +1,8 @@
-"""Conjugate gradients: solves of a matrix whose factor is not worth its memory or its compilation.
+"""Conjugate gradients, for matrices whose factor would take too much memory or compilation.
 
 Hestenes & Stiefel (1952), "Methods of conjugate gradients for solving linear systems", J. Res. Nat.
-Bur. Stand. 49, eq. 3:1, with the diagonal as a preconditioner.  For a few solves with a matrix of
-a refined mesh: no memory beyond its entries, and a program of a few lines.
+Bur. Stand. 49, eq. 3:1, with the diagonal as a preconditioner.  It is for a few solves with a
+matrix of a refined mesh, needs no memory beyond the entries, and compiles quickly.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ import numpy as np
 from invlift.fem.linalg import sparse
 from invlift.programs.pytrees import Module
 
-#: Residual, relative to the right-hand side in the norm of the inverse diagonal, at which a solve
-#: ends; and most iterations before it is given up.
+#: Tolerance of a solve, the residual relative to the right-hand side in the norm of the inverse
+#: diagonal; and largest number of iterations.
 TOLERANCE, MAX_ITERATIONS = 1e-6, 5_000
 
 _IS_ITERATIVE = ContextVar("is_iterative", default=False)
 
 
 class Entries(Module):
-    """A matrix that is solved with by iterations.
+    """The pattern of a matrix for iterative solves.
 
     Attributes
     ----------
     pattern : sparse.Pattern
-        Of the symmetric matrix, (n, n).
+        Pattern of the symmetric matrix, (n, n).
     assembly, mirrored : (num_values,) int32
-        The entries that each contribution is added to: its own, and the one across the diagonal,
-        which of one on the diagonal is the number of entries.
+        Indices of the entries to which each contribution is added: its entry and the transposed
+        one.  For a contribution on the diagonal, ``mirrored`` is the number of entries.
     diagonal : (n,) int32
-        The entries on the diagonal.
+        Indices of the diagonal entries.
     """
 
     pattern: sparse.Pattern
@@ -46,14 +46,14 @@ class Entries(Module):
 
 
 class Iterations(Module):
-    """The matrix with its values.
+    """A matrix with values, for iterative solves.
 
     Attributes
     ----------
     pattern : sparse.Pattern
     values : (num_entries,)
     scale : (n,)
-        The inverse of its diagonal.
+        The inverse of the diagonal.
     """
 
     pattern: sparse.Pattern
@@ -63,7 +63,7 @@ class Iterations(Module):
 
 @contextmanager
 def iteratively() -> Iterator[None]:
-    """Matrices analysed within are solved with by iterations, and not factorised."""
+    """Context in which matrices are analysed for iterative solves, and not for a factor."""
     token = _IS_ITERATIVE.set(True)
     try:
         yield
@@ -72,12 +72,12 @@ def iteratively() -> Iterator[None]:
 
 
 def is_iterative() -> bool:
-    """Whether it is within :func:`iteratively`."""
+    """Return whether the caller is within :func:`iteratively`."""
     return _IS_ITERATIVE.get()
 
 
 def entries_of(rows: np.ndarray, cols: np.ndarray, num_unknowns: int) -> Entries:
-    """The pattern of a matrix, of contributions as for :func:`invlift.fem.linalg.analyse`."""
+    """Return the pattern of a matrix; contributions as in :func:`invlift.fem.linalg.analyse`."""
     each = np.arange(num_unknowns)
     every = [np.concatenate(pair) for pair in ((rows, cols, each), (cols, rows, each))]
     pattern, entries = sparse.pattern(*every, num_unknowns, num_unknowns)
@@ -87,7 +87,7 @@ def entries_of(rows: np.ndarray, cols: np.ndarray, num_unknowns: int) -> Entries
 
 
 def with_values(structure: Entries, values: jax.Array) -> Iterations:
-    """The matrix of contributions, (num_values,)."""
+    """Assemble the matrix of contributions, (num_values,)."""
     size = structure.pattern.rows.shape[0]
     total = sparse.scatter_add(size, structure.assembly, values)
     total = total + sparse.scatter_add_or_drop(size, structure.mirrored, values)
@@ -96,7 +96,7 @@ def with_values(structure: Entries, values: jax.Array) -> Iterations:
 
 @jax.jit
 def iterate(matrix: Iterations, rhs: jax.Array) -> jax.Array:
-    """A^-1 rhs, (n,) or (n, k), column by column; NaN where iterations do not converge."""
+    """Return A^-1 rhs, (n,) or (n, k), by conjugate gradients; NaN without convergence."""
     columns = rhs.reshape(rhs.shape[0], -1)
     scale = matrix.scale[:, None]
 
@@ -113,7 +113,7 @@ def iterate(matrix: Iterations, rhs: jax.Array) -> jax.Array:
         residual = residual - length * image
         scaled = scale * residual
         new = norms(residual, scaled)
-        # A column that has converged stays as it is.
+        # A converged column does not change.
         turned = jnp.where(new > bound, scaled + _ratio(new, size) * direction, 0.0)
         return count + 1, solution, residual, turned, jnp.where(new > bound, new, 0.0)
 

@@ -1,8 +1,8 @@
 """Derivatives of half-solves along a curve A(t) of matrices.
 
-Those of a solve need no more than the factor itself, as (A^-1)' = -A^-1 A' A^-1.  The factor's own
-derivatives have no such short form: with A = L L^T, L^-1 has the derivative -F L^-1, where F is the
-lower half, diagonal halved, of L^-1 A' L^-T (Murray 2016, "Differentiation of the Cholesky
+Derivatives of a solve need only the factor, because (A^-1)' = -A^-1 A' A^-1.  Derivatives of the
+factor have no such short form: with A = L L^T, L^-1 has the derivative -F L^-1, where F is the
+lower half, with halved diagonal, of L^-1 A' L^-T (Murray 2016, "Differentiation of the Cholesky
 decomposition").  They are computed front by front, in forward mode.
 """
 
@@ -18,13 +18,14 @@ from invlift.programs.pytrees import Module
 
 
 class FactorJet(Module):
-    """The factor of A(0), and derivatives at t = 0 of that of A(t).
+    """The factor of A(0), and derivatives of the factor of A(t) at t = 0.
 
     Attributes
     ----------
     factor : Factor
     derivatives : tuple
-        For each order from 1 the derivatives of what half-solves use, shaped as there.
+        For each order from 1, the derivatives of the arrays that half-solves use, in the same
+        shapes.
     """
 
     factor: Factor
@@ -38,14 +39,14 @@ def factorise_jet(structure, values):
     Parameters
     ----------
     structure : SymbolicAnalysis
-        From `analyse`.
+        Result of `analyse`.
     values : tuple of jax.Array
-        (num_values,) each: the contributions to A(0), A'(0), A''(0), ..., of at least order 0.
+        (num_values,) each: the contributions to A(0), A'(0), A''(0), ...; at least one.
 
     Returns
     -------
     FactorJet
-        With as many derivatives as there are contributions beyond those to A(0).
+        The factor and ``len(values) - 1`` derivatives.
     """
     values = tuple(jnp.asarray(array) for array in values)
     factor = multifrontal._factorise(structure, values[0])
@@ -55,14 +56,14 @@ def factorise_jet(structure, values):
 
 @jax.jit
 def half_solve_jet(jet, columns, along=1.0):
-    """Derivatives at s = 0 of H(t) x(s), where H is that of `half_solve`.
+    """Return the derivatives of H(t) x(s) at s = 0, with the H of `half_solve`.
 
     Parameters
     ----------
     jet : FactorJet
-        With at least as many derivatives as the columns have.
+        Factor with at least q - 1 derivatives.
     columns : jax.Array
-        (q, n, k) derivatives x(0), x'(0), ... by s, of order 0 to q - 1.
+        (q, n, k) derivatives x(0), x'(0), ... with respect to s, of order 0 to q - 1.
     along : float
         dt/ds, which is constant.
 
@@ -76,7 +77,7 @@ def half_solve_jet(jet, columns, along=1.0):
 
 @jax.jit
 def half_solve_transpose_jet(jet, columns, along=1.0):
-    """The same of H(t)^T x(s)."""
+    """Return the derivatives of H(t)^T x(s) at s = 0: see `half_solve_jet`."""
     return _differentiate(multifrontal.half_solve_transpose, jet, columns, along)
 
 
@@ -91,7 +92,7 @@ def _differentiate(apply, jet, columns, along):
 
 
 def _parts(factor):
-    """What half-solves use of each front."""
+    """Return the arrays of each front that half-solves use."""
     return tuple(
         tuple((front.half, front.below, front.below_transpose) for front in level)
         for level in factor.levels
@@ -99,7 +100,7 @@ def _parts(factor):
 
 
 def _with_parts(factor, parts):
-    """The factor with these parts."""
+    """Return the factor with these arrays in its fronts."""
     names = ("half", "below", "below_transpose")
     levels = tuple(
         tuple(

@@ -1,10 +1,10 @@
 """Multifrontal Cholesky factorisation with a static pattern, in JAX.
 
 Liu (1992), "The multifrontal method for sparse matrix solution: theory and practice", SIAM Review
-34(1). Two departures suit a compiler of whole-array programs. The Schur complement of a front is
-added at once to the panels of those ancestors that own its columns ("fan-out"), so no front
-stores a trailing block. And of each front with the matrix [[A11, .], [A21, .]] the products
-A11^-1 and A21 A11^-1 are kept: both sweeps of a solve are then nothing but matrix products.
+34(1). Two changes suit a compiler of whole-array programs. First, the Schur complement of a front
+is added at once to the panels of the ancestors that own its columns ("fan-out"), so that no front
+stores a trailing block. Second, for each front with the matrix [[A11, .], [A21, .]], A11^-1 and
+A21 A11^-1 are stored, so that both sweeps of a solve consist only of matrix products.
 """
 
 from functools import partial
@@ -20,23 +20,24 @@ from invlift.programs.pytrees import Module
 # All indices come from the symbolic analysis.
 _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 
-# Blocks of at most these sizes are factorised directly. LAPACK is given no more than so many at
-# once, and these one by one: JAX 0.10 divides a batch among the threads of its pool, where the
-# factorisations of two programs can deadlock.
+# Blocks of at most these sizes are factorised directly. LAPACK factorises at most this many blocks,
+# one by one: JAX 0.10 divides a batch among the threads of its pool, where the factorisations of
+# two programs can deadlock.
 _LAPACK_BATCH, _LAPACK_SIZE = 2, 64
 _LOOP_SIZE = 12
-# Larger ones are factorised by halves, up to so many such blocks. Each half is compiled by itself:
-# above, a loop over blocks of columns takes half the time to compile and a tenth more to run.
+# Larger matrices are factorised by halves, up to this many such blocks. Each half is compiled
+# separately. For still larger ones, a loop over blocks of columns takes half the compilation time
+# and a tenth more run time.
 _MOST_HALVED = 5
 
 
 class Front(Module):
-    """The factor's part for a batch of b fronts of c columns and r rows.
+    """Part of the factor for a batch of b fronts of c columns and r rows.
 
     Attributes
     ----------
     rows : jax.Array
-        (b, r) int32 places of the rows, counted from the first behind this level.
+        (b, r) int32 places of the rows, counted from the first place after this level.
     half : jax.Array
         (b, c, c) W = L11^-1, where A11 = L11 L11^T; only half-solves need it.
     pivot_inverse : jax.Array
@@ -80,21 +81,21 @@ def factorise(structure, values):
     Parameters
     ----------
     structure : SymbolicAnalysis
-        From `analyse`.
+        Result of `analyse`.
     values : jax.Array
-        (num_values,) contributions in the order of the rows and cols given to `analyse`.
+        (num_values,) contributions in the order of the rows and cols of `analyse`.
 
     Returns
     -------
     Factor
-        Its log determinant and all solves with it are NaN if the matrix is not numerically
-        positive definite or not finite.
+        Its log determinant and all solves with it are NaN if the matrix is not finite, or not
+        numerically positive definite.
 
     Raises
     ------
     InputError
-        If derivatives are taken through it: wrap solves in `jax.lax.custom_linear_solve`, and keep
-        the values apart by `jax.lax.stop_gradient`.
+        If it is differentiated.  Instead, wrap solves in `jax.lax.custom_linear_solve`, and the
+        values in `jax.lax.stop_gradient`.
     """
     return _factorise(structure, _without_derivatives(jnp.asarray(values)))
 
@@ -178,13 +179,14 @@ def half_solve_transpose(factor, rhs):
 def inverse_diagonal(structure, values):
     """Return the diagonal (n,) of A^-1 at the cost of a few factorisations.
 
-    Arguments as for `factorise`; by the values it may be differentiated in forward mode, any
-    number of times.  NaN if the matrix is not numerically positive definite or not finite.
+    The arguments are those of `factorise`.  It can be differentiated with respect to the values in
+    forward mode, any number of times.  It is NaN if the matrix is not finite, or not numerically
+    positive definite.
 
     Takahashi, Fagan & Chen (1973), "Formation of a sparse bus impedance matrix and its application
-    to short circuit study", by fronts: of Z = A^-1 only entries in the pattern of the factor are
-    computed, Z21 = -Z22 M and Z11 = A11^-1 - M^T Z21 with M = A21 A11^-1, from the last front to
-    the first.
+    to short circuit study", by fronts: only the entries of Z = A^-1 in the pattern of the factor
+    are computed, from the last front to the first, by Z21 = -Z22 M and Z11 = A11^-1 - M^T Z21 with
+    M = A21 A11^-1.
     """
     values = jnp.asarray(values)
     factor = _factorise(structure, values)
@@ -210,11 +212,11 @@ def inverse_diagonal(structure, values):
 def _forward(factor, rhs):
     """Return T^-1 P rhs, for each batch of each level (num_fronts, num_columns, k).
 
-    T is L with its diagonal blocks made identities, so that P A P^T = T D T^T with the pivots, the
-    blocks A11 of all fronts, in D.
+    T is L with identities as diagonal blocks, so that P A P^T = T D T^T, where D contains the
+    pivots, the blocks A11 of all fronts.
 
-    What a front adds to its rows is stored, and pulled when they are eliminated: a gather is
-    several times faster than adding to scattered places.
+    The updates of a front to its rows are stored, and gathered when the rows are eliminated: a
+    gather is several times faster than a scatter-add.
     """
     num_rows = sum(front.rows.size for front in _flat(factor.levels))
     updates = jnp.zeros_like(rhs, shape=(1 + num_rows, rhs.shape[1]))
@@ -233,7 +235,7 @@ def _forward(factor, rhs):
 
 
 def _backward(factor, by_level):
-    """Return P^T T^-T, (n, k), of parts as `_forward` returns them."""
+    """Return P^T T^-T parts, (n, k), for parts as `_forward` returns them."""
     behind = jnp.zeros_like(by_level[0][0], shape=(1, by_level[0][0].shape[2]))
     for level, parts in zip(factor.levels[::-1], by_level[::-1], strict=True):
         here = [
@@ -253,7 +255,7 @@ def _each(apply, factor, by_level):
 
 
 def _transpose(matrices):
-    """Return the transposes of a batch of matrices, laid out anew."""
+    """Return the transposes of a batch of matrices, in a new memory layout."""
     return lax.optimization_barrier(matrices.mT)
 
 
@@ -282,7 +284,7 @@ def _split(level, here):
 
 
 def _flat(levels):
-    """Return what the levels hold, in one list."""
+    """Return the items of all levels in one list."""
     return [part for level in levels for part in level]
 
 
@@ -307,8 +309,8 @@ def _blocks(batch, panels):
 def _inverse_cholesky(matrix):
     """Return W = L^-1 with L the lower Cholesky factor of the batch (b, c, c) of matrices.
 
-    Only the lower triangles are read. By halves: with W1 of the leading block,
-    L21 = A21 W1^T and W2 of A22 - L21 L21^T, W = [[W1, 0], [-W2 L21 W1, W2]].
+    Only the lower triangles are read. By halves: with W1 of the leading block, L21 = A21 W1^T, and
+    W2 of A22 - L21 L21^T, the result is W = [[W1, 0], [-W2 L21 W1, W2]].
     """
     b, c, _ = matrix.shape
     size = _LAPACK_SIZE if b <= _LAPACK_BATCH else _LOOP_SIZE
@@ -326,39 +328,39 @@ def _inverse_cholesky(matrix):
 
 
 def _directly(matrix):
-    """`_inverse_cholesky` of few or small matrices (b, c, c)."""
+    """Compute `_inverse_cholesky` of few or small matrices (b, c, c)."""
     if len(matrix) <= _LAPACK_BATCH:
         return jnp.stack([_by_lapack(single) for single in matrix])
     return _by_columns(matrix)
 
 
 def _by_lapack(matrix):
-    """`_inverse_cholesky` of one matrix (c, c)."""
+    """Compute `_inverse_cholesky` of one matrix (c, c) by LAPACK."""
     factor = lax.linalg.cholesky(matrix, symmetrize_input=False)
     identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
     return lax.linalg.triangular_solve(factor, identity, left_side=True, lower=True)
 
 
 def _by_columns(matrix):
-    """`_inverse_cholesky` of a batch (b, c, c) of small matrices, all at once.
+    """Compute `_inverse_cholesky` of a batch (b, c, c) of small matrices, all at once.
 
-    Column by column of A, its rows below are reduced by the row of the pivot, and the same is done
-    to an identity, which becomes W. Both share one array: a column of A that is done with makes
-    room for one of W.
+    For each column of A, the row of the pivot reduces the rows below it. The same operations on an
+    identity matrix turn it into W. Both matrices share one array: a column of W overwrites a column
+    of A that is no longer needed.
     """
     number = jnp.arange(matrix.shape[-1])
 
-    # Indices that might be negative would take four operations more each, in every program.
+    # Without support of negative indices, which would add four operations each.
     take = partial(lax.dynamic_index_in_dim, keepdims=False, allow_negative_indices=False)
 
     def eliminate(k, rows):
         column, pivot_row = take(rows, k, 1), take(rows, k, 0)
         scale = lax.rsqrt(take(column, k, 0))
         is_below, is_pivot = (number > k)[:, None], (number == k)[:, None]
-        # Above the diagonal A is not stored: by symmetry the pivot's row is its column.
+        # The upper triangle of A is not stored: by symmetry the row of the pivot is its column.
         pivot_row = jnp.where(is_below, column, jnp.where(is_pivot, 1.0, pivot_row)) * scale
         multipliers = jnp.where(is_below, column * scale, 0.0)
-        # One loop over all entries: to write the row and the column apart takes twice as long.
+        # One loop over all entries: writing row and column separately takes twice as long.
         reduced = jnp.where(is_pivot, 0.0, rows) - multipliers[:, None, :] * pivot_row
         return jnp.where(is_pivot[:, None], pivot_row, reduced)
 
@@ -368,7 +370,7 @@ def _by_columns(matrix):
 
 
 def _by_blocks(matrix, size):
-    """`_inverse_cholesky` of a batch (b, c, c) as `_by_columns`, by blocks of ``size`` columns."""
+    """Compute `_inverse_cholesky` of a batch (b, c, c) by blocks of ``size`` columns."""
     b, c, _ = matrix.shape
     padded = -(-c // size) * size
     identity = jnp.eye(padded, dtype=matrix.dtype)
@@ -395,7 +397,7 @@ def _by_blocks(matrix, size):
 
 @_inverse_cholesky.defjvp
 def _inverse_cholesky_jvp(primals, tangents):
-    """From W A W^T = I: dW = -F W, where F is the lower half of W dA W^T, diagonal halved."""
+    """Differentiate W A W^T = I: dW = -F W, F the lower half of W dA W^T with halved diagonal."""
     (inverse,), (change,) = map(_inverse_cholesky, primals), tangents
     scaled = inverse @ (jnp.tril(change) + jnp.tril(change, -1).mT) @ inverse.mT
     half = 0.5 * (jnp.tril(scaled) + jnp.tril(scaled, -1))

@@ -28,14 +28,14 @@ def nested_dissection(num_unknowns, edges, coordinates, leaf_size=LEAF_SIZE):
     coordinates : np.ndarray
         (n, dim) positions of the vertices, along which the parts are cut.
     leaf_size : int
-        Largest part that is left whole.
+        Largest part that is not split.
 
     Returns
     -------
     np.ndarray
-        (n,) int64 node of the tree of each unknown. Nodes are numbered as in a heap: the root
-        is 1 and the children of node t are 2 t and 2 t + 1. The two ends of an edge are always
-        in the same node, or one in an ancestor of the other's.
+        (n,) int64 tree node of each unknown. Nodes are numbered as in a heap: the root is 1 and the
+        children of node t are 2 t and 2 t + 1. The two ends of an edge are in the same node, or in
+        a node and one of its ancestors.
     """
     part = np.ones(num_unknowns, dtype=np.int64)
     node = np.zeros(num_unknowns, dtype=np.int64)

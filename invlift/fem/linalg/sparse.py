@@ -1,8 +1,8 @@
-"""Sparse matrices of a fixed pattern times dense columns, in pure JAX.
+"""Products of sparse matrices of a fixed pattern with dense columns, in pure JAX.
 
-Rows are gathered, so that many columns are worked on at the speed of memory, where a scatter goes
-entry by entry.  Up to a common width the entries of the rows stand side by side, the few beyond it
-(rows differ in length) in a list of their own: the hybrid format of Bell & Garland (2009).
+Products gather rows, so that many columns are processed at memory speed; a scatter would process
+entry by entry.  Rows are stored up to a common width.  The few entries of longer rows are in a
+separate list: the hybrid format of Bell & Garland (2009).
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ import numpy as np
 
 from invlift.programs.pytrees import Module
 
-#: Share of the entries that may lie beyond the common width of the rows, and the largest width:
-#: the rows of a coefficient that all elements of a layer share are as long as the layer is large.
+#: Largest share of the entries beyond the common width of the rows, and largest common width: the
+#: row of a coefficient that all elements of a layer share is as long as the number of elements.
 MAX_BEYOND, MAX_WIDTH = 0.02, 64
-#: Numbers (rows times columns) worked on at a time: an eighth of a megabyte.
+#: Numbers (rows times columns) in a block: an eighth of a megabyte.
 BLOCK = 16_384
-# All indices are built on the host: checks and wrap-around at each use would double the time.
+# All indices are built on the host and are valid: checks and wrap-around would double the time.
 _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 
 
 def as_index(indices) -> jax.Array:
-    """Integers from the host as int32 on the device.
+    """Copy integers from the host to the device as int32.
 
-    `jnp.asarray` compiles a program for every shape.
+    It avoids `jnp.asarray`, which compiles a program for every shape.
     """
     return jax.device_put(np.asarray(indices, dtype=np.int32))
 
 
 def gather(values: jax.Array, indices: jax.Array) -> jax.Array:
-    """Entries or rows of values (n, ...) at indices of any shape, which must be in 0 ... n - 1."""
+    """Gather entries or rows of values (n, ...) at indices of any shape in 0 ... n - 1."""
     return jnp.asarray(values).at[indices].get(**_IN_BOUNDS)
 
 
 def gather_or_zero(values: jax.Array, indices: jax.Array) -> jax.Array:
-    """The same for indices in 0 ... n, and zero at those equal to n."""
+    """Gather entries or rows of values (n, ...) at indices in 0 ... n, with zero at index n."""
     padding = jnp.zeros((1, *values.shape[1:]), values.dtype)
     return gather(jnp.concatenate([values, padding]), indices)
 
 
 def scatter_add(size: int, indices: jax.Array, values: jax.Array) -> jax.Array:
-    """Sums (size, ...) of values (*indices.shape, ...) at indices in 0 ... size - 1."""
+    """Sum values (*indices.shape, ...) at indices in 0 ... size - 1 into (size, ...)."""
     flat = jnp.asarray(values).reshape((indices.size, *values.shape[indices.ndim :]))
     total = jnp.zeros((size, *flat.shape[1:]), flat.dtype)
     return total.at[indices.ravel()].add(flat, **_IN_BOUNDS)
 
 
 def scatter_add_or_drop(size: int, indices: jax.Array, values: jax.Array) -> jax.Array:
-    """The same for indices in 0 ... size, without those equal to size."""
+    """Sum values as :func:`scatter_add`, but drop those at the index ``size``."""
     return scatter_add(size + 1, indices, values)[:-1]
 
 
@@ -59,13 +59,13 @@ class _Rows(Module):
     Attributes
     ----------
     entries, sources : (width, num_rows) int32
-        The entry that each row has at each place, and which row of the dense columns it meets;
-        `num_entries` and 0 where there is none.
+        Entry at each place of each row, and the row of the dense columns that it multiplies;
+        `num_entries` and 0 for padding.
     beyond : (3, num_beyond) int32
-        Row, entry and source of those beyond the width.
+        Row, entry and source of the entries beyond the width.
     places : (num_entries,) int32
-        Where each entry is in what :meth:`sampled_product` computes: (num_rows, width), ravelled,
-        and then those beyond.
+        Place of each entry in the intermediate result of :meth:`sampled_product`: (num_rows,
+        width), ravelled, followed by the entries beyond the width.
     """
 
     entries: jax.Array
@@ -74,7 +74,7 @@ class _Rows(Module):
     places: jax.Array
 
     def product(self, values, columns):
-        """Rows of the product, (num_rows, k), with columns (num_sources, k)."""
+        """Return the product with columns (num_sources, k), (num_rows, k)."""
         padded = jnp.concatenate([values, jnp.zeros(1, values.dtype)])
 
         def rows(start, size):
@@ -95,7 +95,7 @@ class _Rows(Module):
         return total
 
     def sampled_product(self, left, right):
-        """Entries of left right^T, (num_entries,), with (num_rows, k) and (num_sources, k)."""
+        """Return entries of left right^T, (num_entries,), of (num_rows, k) and (num_sources, k)."""
 
         def rows(start, size):
             sources = _slice(self.sources, start, size, 1).T
@@ -112,10 +112,10 @@ def _slice(array, start, size, axis):
 
 
 def _in_blocks(rows, num_rows, num_columns):
-    """Results (num_rows, ...) of rows(start, size), (size, ...), by blocks of rows.
+    """Evaluate rows(start, size), (size, ...), block by block; return (num_rows, ...).
 
-    A block is so small, with num_columns numbers to a row, that what it gathers stays in the
-    processor's cache until it is summed.
+    With num_columns numbers per row, a block is so small that the gathered numbers stay in the
+    processor's cache until they are summed.
     """
     size = max(16, BLOCK // num_columns)
     num_blocks = num_rows // size
@@ -130,7 +130,7 @@ def _in_blocks(rows, num_rows, num_columns):
 
 
 class Pattern(Module):
-    """Where the entries of a sparse matrix are; their values come as arrays (num_entries,).
+    """Positions of the entries of a sparse matrix; values are separate arrays (num_entries,).
 
     Attributes
     ----------
@@ -145,20 +145,20 @@ class Pattern(Module):
     by_col: _Rows
 
     def product(self, values: jax.Array, columns: jax.Array) -> jax.Array:
-        """The matrix times columns, (num_cols, k) to (num_rows, k)."""
+        """Multiply the matrix by columns, (num_cols, k) to (num_rows, k)."""
         return self.by_row.product(values, columns)
 
     def transposed_product(self, values: jax.Array, columns: jax.Array) -> jax.Array:
-        """The transposed matrix times columns, (num_rows, k) to (num_cols, k)."""
+        """Multiply the transposed matrix by columns, (num_rows, k) to (num_cols, k)."""
         return self.by_col.product(values, columns)
 
     def sampled_product(self, left: jax.Array, right: jax.Array) -> jax.Array:
-        """Entries of left right^T, (num_entries,), of (num_rows, k) and (num_cols, k)."""
+        """Return entries of left right^T, (num_entries,), of (num_rows, k) and (num_cols, k)."""
         return self.by_row.sampled_product(left, right)
 
 
 class SparseMatrix(Module):
-    """A sparse matrix in products, as an array is.
+    """A sparse matrix that multiplies arrays with ``@``.
 
     Attributes
     ----------
@@ -176,19 +176,19 @@ class SparseMatrix(Module):
 
     @property
     def T(self) -> SparseMatrix:
-        """Transposed."""
+        """The transposed matrix."""
         pattern = self.pattern
         return SparseMatrix(
             Pattern(pattern.cols, pattern.rows, pattern.by_col, pattern.by_row), self.values
         )
 
     def __matmul__(self, columns: jax.Array) -> jax.Array:
-        """Times columns, (num_cols, k) to (num_rows, k)."""
+        """Multiply by columns, (num_cols, k) to (num_rows, k)."""
         return self.pattern.product(self.values, columns)
 
 
 def dense(matrix: jax.Array | SparseMatrix) -> jax.Array:
-    """A matrix as an array."""
+    """Return a matrix as a dense array."""
     if not isinstance(matrix, SparseMatrix):
         return matrix
     places = matrix.pattern.rows, matrix.pattern.cols
@@ -196,7 +196,7 @@ def dense(matrix: jax.Array | SparseMatrix) -> jax.Array:
 
 
 def sparse_matrix(matrix) -> SparseMatrix:
-    """The same on the device, of a SciPy sparse array."""
+    """Copy a SciPy sparse array to the device."""
     matrix = matrix.tocoo()
     structure, entries = pattern(matrix.row, matrix.col, *matrix.shape)
     values = np.zeros(structure.rows.size)
@@ -205,20 +205,20 @@ def sparse_matrix(matrix) -> SparseMatrix:
 
 
 def pattern(rows, cols, num_rows: int, num_cols: int) -> tuple[Pattern, np.ndarray]:
-    """Pattern of a matrix given by contributions (on the host).
+    """Build the pattern of a matrix from contributions (on the host).
 
     Parameters
     ----------
     rows, cols : int arrays that broadcast
-        Places of the contributions; repeated places are one entry.
+        Rows and columns of the contributions; repeated places are one entry.
     num_rows, num_cols : int
-        Contributions at larger places are none.
+        Size of the matrix; contributions outside are ignored.
 
     Returns
     -------
     Pattern
     int array
-        The entry that each contribution belongs to; the number of entries for those that are none.
+        The entry of each contribution; the number of entries for ignored contributions.
     """
     rows, cols = np.broadcast_arrays(np.asarray(rows, dtype=np.int64), cols)
     is_inside = (rows < num_rows) & (cols < num_cols)
@@ -232,15 +232,16 @@ def pattern(rows, cols, num_rows: int, num_cols: int) -> tuple[Pattern, np.ndarr
 
 
 def lower_half(matrix, number: np.ndarray, size: int):
-    """Lower half of a matrix (on the host) in other numbers, without those from a size on.
+    """Return the lower half of a renumbered matrix (on the host), restricted to a size.
 
     Parameters
     ----------
     matrix : (m, m) SciPy sparse array
-        Symmetric.
+        A symmetric matrix.
     number : (m,) int array
         New number of each row and column.
     size : int
+        Rows and columns with a new number from ``size`` are left out.
 
     Returns
     -------

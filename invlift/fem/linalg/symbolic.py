@@ -30,15 +30,15 @@ class Batch(Module):
     Attributes
     ----------
     rows : jax.Array
-        (num_fronts, num_rows) int32 places of the rows, counted from the first behind this level;
-        a padded row points behind the last place, which belongs to no unknown.
+        (num_fronts, num_rows) int32 places of the rows, counted from the first place after this
+        level; a padded row points after the last place, which belongs to no unknown.
     column_counts : jax.Array
         (num_fronts,) int32 numbers of columns that are not padding.
     update_source, update_target : jax.Array
         (num_updates,) int32: the entries `update_source` of the flattened Schur complements
         (num_fronts, num_rows, num_rows) belong to the entries `update_target` of the panels.
     offset : int
-        Where the panels of this batch begin: first all diagonal blocks, then all blocks below.
+        Start of this batch's panels: first all diagonal blocks, then all blocks below.
     num_fronts, num_columns, num_rows : int
         Common padded size of the fronts.
     """
@@ -54,15 +54,15 @@ class Batch(Module):
 
 
 class Level(Module):
-    """Fronts that do not depend on one another.
+    """Batches of fronts that do not depend on one another.
 
     Attributes
     ----------
     batches : tuple of Batch
-        Of their columns, padding included, each has a place: batch after batch, front after front.
+        Each column, padding included, has a place: batch after batch, front after front.
     pulled : jax.Array
-        (width, num_columns) int32: which rows of the fronts of earlier levels each column of this
-        level is, counted from 1 over all fronts in their order; 0 for none.
+        (width, num_columns) int32: for each column of this level, the rows of fronts of earlier
+        levels with the same unknown, counted from 1 over all fronts in order; 0 for padding.
     """
 
     batches: tuple
@@ -70,19 +70,19 @@ class Level(Module):
 
 
 class SymbolicAnalysis(Module):
-    """Everything about a pattern that a factorisation needs; a pytree, and picklable.
+    """Symbolic analysis of a pattern for factorisations; a picklable pytree.
 
     Attributes
     ----------
     levels : tuple of Level
-        In the order of elimination.
+        Levels in the order of elimination.
     assembly : jax.Array
-        (num_values,) int32 entry of the panels that each contribution is added to.
+        (num_values,) int32 entry of the panels to which each contribution is added.
     places : jax.Array
         (num_unknowns,) int32 place of each unknown among the columns of all fronts.
     unknowns : jax.Array
-        (num_places,) int32 unknown at each place; where there is none, 0, and what is computed
-        there meets only zeros.
+        (num_places,) int32 unknown at each place; 0 for padding, whose values are multiplied only
+        by zeros.
     panel_size : int
         Number of entries of the flat array that holds all panels.
     """
@@ -100,8 +100,8 @@ def analyse(rows, cols, num_unknowns, coordinates):
     Parameters
     ----------
     rows, cols : array_like
-        (num_values,) integers: contribution k belongs to the entry (rows[k], cols[k]) and, off
-        the diagonal, to (cols[k], rows[k]) as well. Repeated entries are summed.
+        (num_values,) integers: contribution k is added to the entry (rows[k], cols[k]) and, off
+        the diagonal, also to (cols[k], rows[k]). Repeated entries are summed.
     num_unknowns : int
         Size n of the matrix.
     coordinates : array_like
@@ -114,7 +114,7 @@ def analyse(rows, cols, num_unknowns, coordinates):
     Raises
     ------
     ValueError
-        The panels have more entries than 32-bit indices reach.
+        If the panels have too many entries for 32-bit indices.
     """
     rows, cols = (np.asarray(index, dtype=np.int64) for index in (rows, cols))
     is_off_diagonal = rows != cols
@@ -142,7 +142,7 @@ def _depth(node):
 
 
 def _row_pairs(node, edges):
-    """Return for each depth of the tree its (tree nodes, unknowns) row pairs, each pair once.
+    """Return for each depth of the tree the unique row pairs (tree nodes, unknowns).
 
     An unknown is a row of a tree node if an edge joins it to a column of the node, or if it is a
     row of a child and not a column of the node.
@@ -169,9 +169,9 @@ def _row_pairs(node, edges):
 
 
 def _model_time(num_fronts, num_columns, num_rows, overhead):
-    """Return the modelled nanoseconds for a batch of fronts of one padded shape.
+    """Return the modelled time of a batch of fronts of one padded shape, in nanoseconds.
 
-    `overhead` is what a batch costs however few fronts it has.
+    `overhead` is the time of a batch that does not depend on its number of fronts.
     """
     c, r = num_columns, num_rows
     multiply_adds = c * c * c + 2 * c * c * r + c * r * r
@@ -211,7 +211,7 @@ def _choose_shapes(columns, rows, overhead):
 
 
 def _choose_levels(node, row_counts, overhead):
-    """Merge the depths of the tree into levels of least modelled time.
+    """Merge the depths of the tree into levels with the smallest modelled time.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def _choose_levels(node, row_counts, overhead):
 
 
 class _Layout:
-    """Where every unknown and every entry of the factor lives. Used only inside `analyse`.
+    """Places of all unknowns, and of all entries of the factor; used only in `analyse`.
 
     Attributes
     ----------
@@ -255,14 +255,14 @@ class _Layout:
     places : np.ndarray
         (n,) place of each unknown among the columns of all fronts, padding included.
     stride, diagonal, below : np.ndarray
-        For each front its padded number of columns and where its two blocks begin.
+        For each front its padded number of columns, and the starts of its two blocks.
     row_keys, row_numbers : np.ndarray
-        Sorted keys front * n + rank of all rows of all fronts, and which row of its front it is.
+        Sorted keys front * n + rank of all rows of all fronts, and their row numbers in the front.
     batches : list of list of (np.ndarray, int, np.ndarray, int)
         For each batch of each level the column counts (b,), the padded number of columns, the
         unknowns of the padded rows (b, r), -1 for padding, and the offset of its panels.
     ends : list of int
-        For each level the first place behind it.
+        For each level the first place after it.
     """
 
     def __init__(self, node, edges):
@@ -352,7 +352,7 @@ class _Layout:
 
     def levels(self):
         """Return the tuple of `Level`."""
-        # The place that each row of each front is, so far; padding is behind the last place.
+        # The place of each row of each front so far; padding is after the last place.
         places_of_rows = np.zeros(0, dtype=np.int64)
         levels = []
         start = 0
@@ -372,7 +372,7 @@ class _Layout:
             num_fronts, num_rows = rows.shape
             is_real = rows >= 0
             behind = np.where(is_real, self.places[rows], self.num_places) - self.ends[index]
-            # Only the lower triangles of the Schur complements are wanted.
+            # Only the lower triangles of the Schur complements are needed.
             i, j = np.tril_indices(num_rows)
             is_real = is_real[:, i]
             source = np.arange(num_fronts)[:, None] * num_rows**2 + (i * num_rows + j)
