@@ -1,7 +1,8 @@
-"""Jacobians of constraints by their structure, factors of their products, and systems of products.
+"""Structured Jacobians of constraints, factorised products of two, and iterative solvers.
 
-A structure is a module with three classes: what a person chooses (:class:`JacobianStructure`), the
-blocks (:class:`ConstraintJacobian`), and the factor of a product of two such (:class:`GramFactor`).
+A structure is a module with three classes: the structure that a user chooses
+(:class:`JacobianStructure`), its blocks (:class:`ConstraintJacobian`), and a factorised product of
+two Jacobians (:class:`GramFactor`).
 """
 
 from invlift.lift.jacobians.base import ConstraintJacobian, GramFactor, JacobianStructure

@@ -1,4 +1,4 @@
-"""What a Jacobian of a constraint must offer, and the factor of a product of two."""
+"""Base classes of Jacobians, their structures, and factorised products of two Jacobians."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from invlift.programs.pytrees import Module
 
 
 class GramFactor(Module):
-    """A square matrix A, (d, d), factorised.
+    """A factorised square matrix A, (d, d).
 
-    A subclass writes ``solve`` and ``log_determinant``.
+    A subclass implements ``solve`` and ``log_determinant``.
     """
 
     def solve(self, rhs: jax.Array) -> jax.Array:
@@ -30,12 +30,14 @@ class GramFactor(Module):
         return self.solve(columns.T).T
 
     def inverse_diagonal(self) -> jax.Array:
-        """Diagonal of A^-1, (d,), for a symmetric A: of a diagonal one, or with columns beside."""
+        """Diagonal of A^-1, (d,), for a symmetric A; not every subclass implements it."""
         raise NotImplementedError
 
 
 class ConstraintJacobian(Module):
-    """J, (d, n), at one position: its blocks, a pytree.  A subclass writes the first three methods.
+    """Jacobian J, (d, n), at one position, as a pytree of its blocks.
+
+    A subclass implements the first three methods.
 
     The Gram term of a density is ``-0.5 * jacobian.inner().log_determinant()``; its gradient
     follows by differentiation through the blocks.
@@ -79,9 +81,9 @@ class ConstraintJacobian(Module):
 
 
 class JacobianStructure(Module, settings=True):
-    """Which entries of a Jacobian may differ from zero: what a person chooses.
+    """Structure of a Jacobian: the entries that may differ from zero.
 
-    A subclass writes both methods.
+    A subclass implements both methods.
     """
 
     def num_variables(self, num_constraints: int) -> int:
@@ -109,17 +111,17 @@ class JacobianStructure(Module, settings=True):
 
 
 def transposed_sweeps(fn: Callable, at: jax.Array, rows: jax.Array):
-    """Value, (d,), and rows J, (k, n), of rows (k, d): k sweeps in reverse mode."""
+    """Return value, (d,), and R J, (k, n), for rows R (k, d), by k sweeps in reverse mode."""
     value, pull_back = jax.vjp(fn, at)
     return value, jax.vmap(lambda row: pull_back(row)[0])(rows)
 
 
 def sweeps(fn: Callable, at: jax.Array, directions: jax.Array):
-    """Value, (d,), and J D^T, (d, k), of directions D (k, n): k sweeps in forward mode."""
+    """Return value, (d,), and J D^T, (d, k), for rows D (k, n), by k sweeps in forward mode."""
     value, along = jax.linearize(fn, at)
     return value, jax.vmap(along, out_axes=-1)(directions)
 
 
 def repeated_unit(size: int, repeats: int) -> jax.Array:
-    """The rows of the identity matrix, (size, size), each repeated along it."""
+    """Return ``repeats`` identity matrices side by side, (size, size * repeats)."""
     return jnp.tile(jnp.eye(size), (1, repeats))

@@ -1,6 +1,6 @@
-"""Groups of constraints in a row, each of which depends on its own variables and the last group's.
+"""Block bidiagonal Jacobians: group t depends on the variables of groups t and t - 1.
 
-So are those of state-space models: their Gram matrix is block tridiagonal, and a system with it
+State-space models have this structure.  Its Gram matrix is block tridiagonal, and a system with it
 takes a time linear in the number of groups.
 """
 
@@ -23,14 +23,14 @@ from invlift.lift.jacobians.dense import factorise
 
 
 class BlockTridiagonalFactor(GramFactor):
-    """A block tridiagonal matrix of B blocks, (r, r) each, by block elimination.
+    """A block tridiagonal matrix of B blocks, (r, r) each, factorised by block elimination.
 
     Attributes
     ----------
     pivots : GramFactor
-        S_1 = A_11 and S_t = A_tt - A_t,t-1 S_t-1^-1 A_t-1,t, with B in front.
+        S_1 = A_11 and S_t = A_tt - A_t,t-1 S_t-1^-1 A_t-1,t, stacked along a first axis of size B.
     below, above : (B, r, r)
-        A_t,t-1 and A_t,t+1; below of the first and above of the last are zero.
+        A_t,t-1 and A_t,t+1; the first block of ``below`` and the last of ``above`` are zero.
     """
 
     pivots: GramFactor
@@ -62,7 +62,7 @@ class BlockTridiagonalFactor(GramFactor):
 
 
 def _factorise_tridiagonal(diagonal, below, above, is_symmetric) -> BlockTridiagonalFactor:
-    """From blocks (B, r, r)."""
+    """Factorise a block tridiagonal matrix from its blocks, (B, r, r) each."""
 
     def eliminate(last, each):
         pivot, above_last = last
@@ -77,13 +77,13 @@ def _factorise_tridiagonal(diagonal, below, above, is_symmetric) -> BlockTridiag
 
 
 class BlockBidiagonalJacobian(ConstraintJacobian):
-    """J of B blocks, (r, c) each, along the diagonal, and as many to their left.
+    """J with B blocks, (r, c) each, on the diagonal, and as many blocks to their left.
 
     Attributes
     ----------
     here, before : (B, r, c)
-        Derivatives of a group by its own variables and by the last group's; before of the first is
-        zero.
+        Derivatives of each group by its own variables, and by those of the group before; the first
+        block of ``before`` is zero.
     """
 
     here: jax.Array
@@ -111,17 +111,17 @@ class BlockBidiagonalJacobian(ConstraintJacobian):
 
 
 class BlockBidiagonal(BlockDiagonal, settings=True):
-    """Constraints in equal groups; group t depends on the variables of t and of t - 1.
+    """Constraints in equal groups; group t depends on the variables of groups t and t - 1.
 
-    As those of state-space models with an observation that can be inverted (Au, Graham & Thiery
-    2023, supplement 4).
+    State-space models with an invertible observation have this structure (Au, Graham & Thiery 2023,
+    supplement 4).
     """
 
     def differentiate(self, fn, at):
-        """Value and Jacobian by twice as many sweeps as one block has rows, or columns if less.
+        """Value and Jacobian by 2 min(r, c) sweeps, for blocks of r rows and c columns.
 
-        A sweep takes every other group: their rows have no variable in common, nor do their columns
-        have a constraint.
+        A sweep takes every other group: the rows of these groups share no variable, and their
+        columns share no constraint.
         """
         num_constraints = jax.eval_shape(fn, at).shape[0]
         height = num_constraints // self.num_blocks
@@ -131,7 +131,7 @@ class BlockBidiagonal(BlockDiagonal, settings=True):
             # (parity, r, B, c) -> (parity, B, r, c)
             even, odd = rows.reshape(2, height, self.num_blocks, self.width).swapaxes(1, 2)
             here = jnp.where(is_even, even, odd)
-            # Of the group after: its sweep is the other one.
+            # Derivatives of the group after, from the other sweep.
             before = _before(jnp.where(is_even, odd, even))
         else:
             value, columns = sweeps(fn, at, self._units_of_halves(self.width))
@@ -143,7 +143,7 @@ class BlockBidiagonal(BlockDiagonal, settings=True):
         return value, BlockBidiagonalJacobian(here, before)
 
     def _units_of_halves(self, size):
-        """Rows of the identity, (2 size, B size), repeated in even groups, and then in odd ones."""
+        """Return rows of the identity, (2 size, B size), repeated in even, then in odd groups."""
         is_even = jnp.repeat(jnp.arange(self.num_blocks) % 2 == 0, size).astype(float)
         units = repeated_unit(size, self.num_blocks)
         return jnp.concatenate([units * is_even, units * (1.0 - is_even)])
@@ -154,10 +154,10 @@ def _products(left, right):
 
 
 def _before(parts):
-    """What the group before has, zero for the first."""
+    """Return the values of the group before; zero for the first group."""
     return jnp.roll(parts, 1, axis=0).at[0].set(0.0)
 
 
 def _after(parts):
-    """What the group after has, zero for the last."""
+    """Return the values of the group after; zero for the last group."""
     return jnp.roll(parts, -1, axis=0).at[-1].set(0.0)

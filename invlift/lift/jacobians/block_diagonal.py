@@ -1,4 +1,4 @@
-"""Groups of constraints, each with variables of its own: independent blocks of a path."""
+"""Block diagonal Jacobians, as of independent blocks of a path."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from invlift.programs.pytrees import static
 
 
 class BlockDiagonalFactor(GramFactor):
-    """A matrix of B blocks, (r, r) each, along the diagonal.
+    """A block diagonal matrix of B factorised blocks, (r, r) each.
 
     Attributes
     ----------
     blocks : GramFactor
-        Of all blocks: arrays with B in front.
+        Factors of all blocks, stacked along a first axis of size B.
     num_rows : int
         r.
     """
@@ -47,7 +47,7 @@ class BlockDiagonalFactor(GramFactor):
 
 
 class BlockDiagonalJacobian(ConstraintJacobian):
-    """J of B blocks, (r, c) each, along the diagonal.
+    """J with B blocks, (r, c) each, on the diagonal.
 
     Attributes
     ----------
@@ -77,10 +77,10 @@ class BlockDiagonalJacobian(ConstraintJacobian):
 
 
 class BlockDiagonal(JacobianStructure, settings=True):
-    """Constraints in equal groups, each of which depends on variables of its own.
+    """Constraints in equal groups, each of which depends on its own variables alone.
 
-    As those of diffusions that are conditioned on their states at some times (Graham, Thiery &
-    Beskos 2022, section 5.1).
+    Diffusions that are conditioned on their states at some times have this structure (Graham,
+    Thiery & Beskos 2022, section 5.1).
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class BlockDiagonal(JacobianStructure, settings=True):
         return self.num_blocks * self.width
 
     def differentiate(self, fn, at):
-        """Value and Jacobian by as many sweeps as a block has rows, or columns if less."""
+        """Value and Jacobian by min(r, c) sweeps, for blocks of r rows and c columns."""
         num_constraints = jax.eval_shape(fn, at).shape[0]
         height = num_constraints // self.num_blocks
         shape = (self.num_blocks, height, self.width)

@@ -1,9 +1,9 @@
-"""Dense columns beside a structured part: few variables that all constraints share.
+"""Jacobians with dense columns, for a few shared variables, beside a structured part.
 
-J = [U | C] with J J^T = U U^T + C C^T.  With fewer columns than constraints systems are solved
-through a matrix of their number, by the Woodbury identity and the matrix determinant lemma (Au,
-Graham & Thiery 2020 preprint, section 4.4; Graham, Thiery & Beskos 2022, section 5.1); else the sum
-is factorised as it stands.
+J = [U | C] with J J^T = U U^T + C C^T.  With fewer columns than constraints, the Woodbury identity
+and the matrix determinant lemma are used, with a matrix of the number of columns (Au, Graham &
+Thiery 2020 preprint, section 4.4; Graham, Thiery & Beskos 2022, section 5.1).  Otherwise the dense
+sum is factorised.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from invlift.lift.jacobians.base import ConstraintJacobian, GramFactor, JacobianStructure, sweeps
 from invlift.lift.jacobians.dense import Dense, factorise
 
-#: Entries of a matrix up to which products with its rows are taken one after the other.
+#: Largest number of entries of a matrix whose rows are multiplied one after the other.
 FEW_ENTRIES = 4096
 
 
 class LowRankFactor(GramFactor):
-    """core + left right^T, through I + right^T core^-1 left.
+    """core + left right^T, by the Woodbury identity with I + right^T core^-1 left.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class LowRankFactor(GramFactor):
     def solve(self, rhs: jax.Array) -> jax.Array:
         """A^-1 rhs for rhs of shape (d,) or (d, k)."""
         alone = self.core.solve(rhs)
-        # What right^T x is for the solution x, accurate even where the columns are large beside
-        # the core (1e6 and more in a model in time with narrow peaks) and x loses its digits along
-        # them: these are put back.
+        # right^T x for the solution x.  It is accurate even where the columns are large beside the
+        # core (1e6 and more in a model in time with narrow peaks).  There x loses its digits along
+        # the columns, and the correction below restores them.
         along = self.capacitance.solve(self.right.T @ alone)
         solution = alone - self.scaled @ along
         return solution + self.scaled @ self.capacitance.solve(along - self.right.T @ solution)
@@ -58,7 +58,7 @@ class LowRankFactor(GramFactor):
         return self.core.inverse_diagonal() - jnp.sum(inner * self.scaled, axis=1)
 
     def solve_columns(self) -> jax.Array:
-        """A^-1 left, (d, k), for a symmetric A: in one product, where a solution takes four."""
+        """A^-1 left, (d, k), for a symmetric A, by one product where :meth:`solve` takes four."""
         return self.capacitance.solve(self.scaled.T).T
 
 
@@ -83,7 +83,7 @@ class BorderedJacobian(ConstraintJacobian):
 
     @property
     def is_wide(self) -> bool:
-        """Whether U has at least as many columns as rows: products are then dense."""
+        """True if U has at least as many columns as rows; products are then dense."""
         return self.transposed[0].shape[1] <= self.num_columns
 
     def apply(self, vector: jax.Array) -> jax.Array:
@@ -98,7 +98,7 @@ class BorderedJacobian(ConstraintJacobian):
         return jnp.concatenate([*parts, self.core.apply_transpose(multiplier)])
 
     def split(self, vector: jax.Array) -> list[jax.Array]:
-        """The parts of a vector, (n,), that belong to the blocks of columns and to C."""
+        """Split a vector, (n,), into the parts of the blocks of columns and of C."""
         return jnp.split(vector, np.cumsum([each.shape[0] for each in self.transposed]))
 
     def inner(
@@ -111,7 +111,7 @@ class BorderedJacobian(ConstraintJacobian):
         other : BorderedJacobian or None
             K = [V | D], or J itself.
         product : (d, d), optional
-            U V^T where it is at hand: if K is wide it takes the place of U, which is not looked at.
+            U V^T, if it is known.  If K is wide, it is used in place of U and V.
         """
         is_symmetric = other is None
         with_ = self if is_symmetric else other
@@ -129,12 +129,12 @@ class BorderedJacobian(ConstraintJacobian):
 
 
 def _row_products(left, right):
-    """L R^T of (k, d) and (m, d)."""
+    """Return L R^T for L (k, d) and R (m, d)."""
     return _by_rows(left, right) if left.size <= FEW_ENTRIES else left @ right.T
 
 
-# XLA compiles a loop as one kernel, in which its own product of small matrices takes several times
-# as long as products of a matrix with one vector after the other.
+# XLA compiles a loop as one kernel.  In it a product of small matrices takes several times as long
+# as products of a matrix with one vector after the other.
 @jax.custom_jvp
 def _by_rows(left, right):
     return jax.lax.map(lambda row: right @ row, left)
@@ -156,8 +156,8 @@ def differentiate(
     fn : callable
     at : (n,)
     structure : JacobianStructure or None
-        Of the derivatives by the last variables, as many as the structure has for d constraints;
-        the others may enter all constraints.  None if all do.
+        Structure of the derivatives by the last variables, as many as the structure has for d
+        constraints.  The other variables may enter all constraints.  None if all variables may.
     """
     if structure is None:
         return Dense(at.size).differentiate(fn, at)

@@ -1,8 +1,8 @@
-"""No structure: for few constraints.
+"""Dense Jacobians, for few constraints, and factorised dense matrices.
 
-Matrices of few rows, such as the blocks of large structured ones, are factorised by JAX's own
-operations, many side by side or within a loop: a call of LAPACK for each takes many times as long.
-Larger ones are left to LAPACK.
+Matrices of few rows, such as the blocks of large structured matrices, are factorised by JAX's own
+operations, many at once or within a loop: a LAPACK call for each takes many times as long.  Larger
+matrices are factorised by LAPACK.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from invlift.lift.jacobians.base import (
 )
 from invlift.programs.pytrees import static
 
-#: Rows up to which a matrix is factorised without LAPACK: up to 11 that takes no longer, at 25
-#: twice as long.
+#: Largest number of rows of a matrix that is factorised without LAPACK: up to 11 rows this takes no
+#: longer, with 25 twice as long.
 FEW_ROWS = 32
-#: Rows up to which it is so by operations written out: that takes a half to a third of the time
-#: within a loop, but as many times as long to compile as there are rows.
+#: Largest number of rows for which its loop is unrolled: this takes a half to a third of the time
+#: within a loop, but multiplies the compilation time by the number of rows.
 MAX_WRITTEN_OUT = 6
 
 
 class Inverted(GramFactor):
-    """Of a matrix of few rows by its inverse, computed without exchanges of rows.
+    """Factor of a matrix of few rows: its inverse, computed without pivoting.
 
-    Such are products J K^T of positions near each other, as they are close to symmetric and
-    positive definite. NaN where a symmetric one is not, numerically.
+    This suits products J K^T of nearby positions, which are close to symmetric and positive
+    definite.  If a symmetric matrix is not positive definite numerically, it has NaN among its
+    pivots.
 
     Attributes
     ----------
     inverse : (d, d)
     pivots : (d,)
-        D of the matrix as L D U, where L and U^T have a diagonal of ones.
+        D of the factorisation L D U, where L and U^T have unit diagonals.
     """
 
     inverse: jax.Array
@@ -64,7 +65,7 @@ class Inverted(GramFactor):
 
 
 class Cholesky(GramFactor):
-    """Of a symmetric positive definite matrix; NaN where it is not, numerically.
+    """Cholesky factor of a symmetric positive definite matrix; NaN if it is not, numerically.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class Cholesky(GramFactor):
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.lower)))
 
     def solve_right(self, columns: jax.Array) -> jax.Array:
-        """columns A^-1, (N, d): through the inverse, as N is the larger number."""
+        """columns A^-1, (N, d), by the inverse of A, as N is larger than d."""
         half = self._half()
         return columns @ (half.T @ half)
 
@@ -96,12 +97,12 @@ class Cholesky(GramFactor):
 
 
 class LU(GramFactor):
-    """Of any regular matrix.
+    """LU factors of any regular matrix.
 
     Attributes
     ----------
     transposed : (d, d)
-        The transpose's, as LAPACK returns it: its arrays are those of JAX transposed.
+        Factors of the transpose, as LAPACK returns them: its arrays are those of JAX transposed.
     pivots : (d,) int
     """
 
@@ -118,7 +119,7 @@ class LU(GramFactor):
 
 
 def factorise(matrix: jax.Array, *, is_symmetric: bool) -> GramFactor:
-    """GramFactor of a matrix, (d, d); if it is symmetric it is positive definite as well."""
+    """Factorise a matrix, (d, d); a symmetric one must also be positive definite."""
     if matrix.shape[0] <= FEW_ROWS:
         is_least = matrix.shape[0] <= MAX_WRITTEN_OUT
         inverse, pivots = (_sweep_written_out if is_least else _sweep)(matrix)
@@ -131,9 +132,9 @@ def factorise(matrix: jax.Array, *, is_symmetric: bool) -> GramFactor:
 
 
 def _sweep(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Inverse, (d, d), and pivots, (d,), by sweeps of one row after the other (Goodnight 1979).
+    """Return inverse, (d, d), and pivots, (d,), by sweeps over the rows (Goodnight 1979).
 
-    The pivots stand beside the matrix, so that a sweep is a single loop over one array.
+    The pivots are a last column of the matrix, so that a sweep is a single loop over one array.
     """
     size = matrix.shape[0]
     number = jnp.arange(size + 1)
@@ -151,7 +152,7 @@ def _sweep(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _sweep_written_out(matrix):
-    """The same of very few rows."""
+    """As :func:`_sweep`, with the loop unrolled for very few rows."""
     pivots = []
     for each in range(matrix.shape[0]):
         pivot, column, row = matrix[each, each], matrix[:, each], matrix[each]
@@ -163,15 +164,15 @@ def _sweep_written_out(matrix):
 
 
 def for_each(fn: Callable, over, num_rows: int):
-    """A function of each of B blocks of r rows: of all at once if they are small, else in turn.
+    """Apply a function to each of B blocks of r rows: to all at once if small, else in turn.
 
-    LAPACK called for all at once can make chains in threads wait for each other on JAX 0.10.
+    LAPACK calls for all at once can make chains in threads wait for each other on JAX 0.10.
     """
     return jax.vmap(fn)(over) if num_rows <= MAX_WRITTEN_OUT else jax.lax.map(fn, over)
 
 
 class DenseJacobian(ConstraintJacobian):
-    """J as it stands.
+    """J as a dense matrix.
 
     Attributes
     ----------
@@ -206,7 +207,7 @@ class Dense(JacobianStructure, settings=True):
     size: int = static()
 
     def num_variables(self, num_constraints: int) -> int:
-        """As many as were named."""
+        """Return ``size``."""
         return self.size
 
     def differentiate(self, fn, at):

@@ -1,4 +1,4 @@
-"""Each constraint has one variable of its own: element-wise noise."""
+"""Diagonal Jacobians: constraint i depends on variable i alone, as with element-wise noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DiagonalFactor(GramFactor):
     Attributes
     ----------
     entries : (d,)
-        Of any sign, but not 0.
+        Entries of any sign, but not 0.
     """
 
     entries: jax.Array
@@ -55,7 +55,7 @@ class DiagonalJacobian(ConstraintJacobian):
         return DiagonalFactor(self.entries * (self if other is None else other).entries)
 
     def product(self, other: DiagonalJacobian, num_constraints: int) -> jax.Array:
-        """J K^T, (d, d), as it stands."""
+        """J K^T, (d, d), as a dense matrix."""
         return jnp.diag(self.entries * other.entries)
 
 
@@ -63,7 +63,7 @@ class Diagonal(JacobianStructure, settings=True):
     """Constraint i depends on variable i alone (Graham & Storkey 2017, appendix C)."""
 
     def num_variables(self, num_constraints: int) -> int:
-        """As many as constraints."""
+        """Return the number of constraints."""
         return num_constraints
 
     def differentiate(self, fn, at):

@@ -1,8 +1,8 @@
-"""Groups of readings of any sizes, each with unknowns of its own beside the noise of each reading.
+"""Jacobians of grouped readings: unknowns for each group, and noise for each reading.
 
-J = [C | D] with D diagonal; the row of a reading has entries of C in the columns of its own group
-alone.  J J^T is then a diagonal beside few columns for each group: systems are solved by the
-Woodbury identity within the groups, at a cost linear in the readings.
+J = [C | D] with D diagonal; the row of a reading has entries of C only in the columns of its group.
+J J^T is then a diagonal matrix plus few columns for each group.  Systems are solved by the Woodbury
+identity within the groups, at a cost linear in the number of readings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class GroupedFactor(GramFactor):
         Entries of C' and C.
     groups : (d,) int
     capacitance : GramFactor
-        Of I + C^T diag(core)^-1 C' for each group: arrays with B in front.
+        Factors of I + C^T diag(core)^-1 C' for each group, stacked along a first axis of size B.
     num_groups : int
         B.
     """
@@ -47,7 +47,7 @@ class GroupedFactor(GramFactor):
         alone = columns / self.core[:, None]
         along = self._within(self._sums(alone))
         solution = alone - self._spread(along)
-        # As in :class:`~invlift.lift.jacobians.bordered.LowRankFactor`.
+        # A correction as in :class:`~invlift.lift.jacobians.bordered.LowRankFactor`.
         solution += self._spread(self._within(along - self._sums(solution)))
         return solution.reshape(rhs.shape)
 
@@ -66,7 +66,7 @@ class GroupedFactor(GramFactor):
         return jnp.einsum("dc,dck->dk", self.left / self.core[:, None], along[self.groups])
 
     def _within(self, along):
-        """The solution in each group, (B, c, k)."""
+        """Solve with the capacitance of each group, (B, c, k)."""
         pairs = self.capacitance, along
         return for_each(lambda pair: pair[0].solve(pair[1]), pairs, along.shape[1])
 
@@ -77,7 +77,7 @@ class GroupedJacobian(ConstraintJacobian):
     Attributes
     ----------
     columns : (d, c)
-        Entries of C: of each reading by the unknowns of its group.
+        Entries of C: derivatives of each reading by the unknowns of its group.
     diagonal : (d,)
         D.
     groups : (d,) int
@@ -117,7 +117,7 @@ class GroupedJacobian(ConstraintJacobian):
         )
 
     def product(self, other: GroupedJacobian, num_constraints: int) -> jax.Array:
-        """J K^T, (d, d), as it stands."""
+        """J K^T, (d, d), as a dense matrix."""
         is_same = self.groups[:, None] == self.groups
         return jnp.where(is_same, self.columns @ other.columns.T, 0.0) + jnp.diag(
             self.diagonal * other.diagonal
@@ -125,10 +125,10 @@ class GroupedJacobian(ConstraintJacobian):
 
 
 class Grouped(JacobianStructure, settings=True):
-    """Readings in groups of any sizes, with unknowns of the group and a noise of each reading.
+    """Readings in groups of any sizes, with unknowns for each group and noise for each reading.
 
-    As in models of many similar things with unknowns of their own (hierarchical ones).  The
-    variables are those of the groups, one group after the other, and then those of the readings.
+    Hierarchical models of many similar objects have this structure.  The variables are those of the
+    groups, one group after the other, and then those of the readings.
 
     Attributes
     ----------
@@ -161,12 +161,12 @@ class Grouped(JacobianStructure, settings=True):
 
 
 class Grouping(NamedTuple):
-    """Which unknowns belong to which group of readings.
+    """Assignment of unknowns to groups of readings.
 
     Attributes
     ----------
     order : tuple of int
-        Numbers of the m unknowns: first those that all groups share, then those of one group after
+        Indices of the m unknowns: first those that all groups share, then those of one group after
         the other.
     structure : Grouped
     """

@@ -1,4 +1,4 @@
-"""Linear systems from products with their matrix alone."""
+"""Iterative solution of linear systems by products with their matrix."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ def conjugate_residuals(
 ) -> jax.Array:
     """Solve A x = rhs by the method of generalised conjugate residuals.
 
-    Each product with A widens the Krylov space in which |rhs - A x| is least, as in GMRES, whose
-    residuals these are; but x is at hand all along, so that a few products are all the work.
+    Each product with A extends the Krylov space in which |rhs - A x| is minimised.  The residuals
+    are those of GMRES, but x is known after each product, so that a few products are all the work.
 
     Parameters
     ----------
     product : callable
-        x -> A x, (d,) to (d,); A need not be symmetric.  Close to the identity: preconditioned.
+        x -> A x, (d,) to (d,); A need not be symmetric.  It should be preconditioned, close to the
+        identity.
     rhs : (d,)
     tolerance : float
         Stop at |rhs - A x| <= tolerance |rhs|.
     max_products : int
-        Stop after as many.
+        Maximum number of products.
 
     Returns
     -------
     (d,)
-        x; the best so far where the products did not suffice or are not accurate enough, NaN where
-        one of them is.
+        x.  The best so far if the products did not suffice or are not accurate enough; NaN if a
+        product is NaN.
 
     Notes
     -----
@@ -41,8 +42,8 @@ def conjugate_residuals(
     linear equations", section 2.
     """
     limit = tolerance * jnp.linalg.norm(rhs)
-    # Products by sums of solutions with weights of both signs are right to 1e-11 of the largest:
-    # images of longer directions are round-off, which then grows with each product.
+    # Products that are sums of solutions with weights of both signs are accurate to 1e-11 of the
+    # largest.  Images of longer directions are round-off, which grows with each product.
     longest = 1e9
 
     def is_running(loop):

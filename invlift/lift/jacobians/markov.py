@@ -1,8 +1,8 @@
-"""Readings of the states of a Markov chain, each step of which has variables of its own.
+"""Jacobians of readings of a Markov chain, in which each step has its own variables.
 
-A reading depends on all variables before it, so that J J^T is full, but only through the state.  It
-is then factorised like the covariance of readings in a Kalman filter: into innovations, at a cost
-linear in the number of readings (Kailath, Sayed & Hassibi 2000, Linear Estimation, chapter 9).
+A reading depends on all variables before it, but only through the state.  J J^T is full, and it is
+factorised into innovations, like the covariance of readings in a Kalman filter, at a cost linear in
+the number of readings (Kailath, Sayed & Hassibi 2000, Linear Estimation, chapter 9).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from invlift.programs.pytrees import Module, static
 
 
 class Grid(Module):
-    """Where constraints are among r places for each of T times.
+    """Places of the constraints among r places for each of T times.
 
     Attributes
     ----------
@@ -32,13 +32,13 @@ class Grid(Module):
     shape: tuple[int, int] = static()
 
     def spread(self, values: jax.Array, empty: float = 0.0) -> jax.Array:
-        """(d,) or (d, k) to (T, r) or (T, r, k)."""
+        """Spread (d,) or (d, k) over the grid, (T, r) or (T, r, k)."""
         further = values.shape[1:]
         full = jnp.full((math.prod(self.shape), *further), empty)
         return full.at[self.places].set(values).reshape(*self.shape, *further)
 
     def gather(self, values: jax.Array) -> jax.Array:
-        """(T, r) or (T, r, k) to (d,) or (d, k)."""
+        """Gather (d,) or (d, k) from the grid, (T, r) or (T, r, k)."""
         return values.reshape(-1, *values.shape[2:])[self.places]
 
 
@@ -102,7 +102,7 @@ class InnovationsFactor(GramFactor):
 class MarkovJacobian(ConstraintJacobian):
     """J of x_t = A_t x_t-1 + B_t v_t and c_t = H_t x_t + D_t eta_t, from x = 0.
 
-    Its variables are v of the last L of T times, and eta unless there is none.
+    Its variables are v of the last L of T times, and eta if there is noise.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class MarkovJacobian(ConstraintJacobian):
             inverse = factor.solve(one)
             gain = covariance @ read_right.T @ inverse
             gain_right = (inverse @ read @ covariance).T
-            # Joseph's form, in which rounding does not add up.
+            # Joseph's form, in which rounding errors do not accumulate.
             left, right = identity - gain @ read, identity - gain_right @ read_right
             covariance = left @ covariance @ right.T + (gain * noise) @ gain_right.T
             return covariance, (gain, gain_right, inverse, factor.log_determinant())
@@ -187,7 +187,7 @@ class MarkovJacobian(ConstraintJacobian):
 
     @property
     def _num_idle(self) -> int:
-        """Times at the front without variables v."""
+        """Number of first times without variables v."""
         return self.carry.shape[0] - self.push.shape[0]
 
     def _after_idle(self, values):

@@ -1,4 +1,4 @@
-"""Each constraint has a variable of its own, and depends on those before: autoregressive noise."""
+"""Triangular Jacobians: constraint i depends on variables 1 to i, as with autoregressive noise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from invlift.lift.jacobians.dense import DenseJacobian
 
 
 class TriangularFactor(GramFactor):
-    """left right^T, which is factorised as it comes.
+    """left right^T, a product of triangular matrices that needs no factorisation.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Triangular(JacobianStructure, settings=True):
     """
 
     def num_variables(self, num_constraints: int) -> int:
-        """As many as constraints."""
+        """Return the number of constraints."""
         return num_constraints
 
     def differentiate(self, fn, at):

@@ -1,1 +1,1 @@
-"""Targets made of an inverse problem: what samplers walk on."""
+"""Targets of samplers, built from an inverse problem."""

@@ -14,24 +14,25 @@ from invlift.lift.targets.lifted_form import Lifted
 from invlift.programs.pytrees import static
 from invlift.targets import Slopes
 
-#: Of a rough position: moves of each interval, at most.
+#: Maximum number of moves of each interval to a rough position.
 MAX_MOVES = 30
 
 
 class DiffusionPosterior(Lifted):
     """The lifted posterior of a diffusion (Graham, Thiery & Beskos 2022, sections 3 and 4).
 
-    Positions are q = (zeta, w, v, eta), v being the standard normal variables of all steps, and
-    without eta where readings are exact.  The constraint is c = F(w, v) - g(zeta, eta) in the order
-    of the readings, g the noise-free readings that the data would mean.  J has columns by zeta and
-    w, which are few, beside the Jacobian of a Markov chain.
+    Positions are q = (zeta, w, v, eta), where v are the standard normal variables of all steps;
+    there is no eta if readings are exact.  The constraint is c = F(w, v) - g(zeta, eta) in the
+    order of the readings, where g are the noise-free readings that the data imply.  J has few
+    columns, by zeta and w, beside the Jacobian of a Markov chain.
 
     Attributes
     ----------
     problem : InverseProblem
-        Of :func:`~invlift.problems.time.diffusion_problem.diffusion_problem`.
+        Built by :func:`~invlift.problems.time.diffusion_problem.diffusion_problem` or
+        :func:`~invlift.problems.time.state_space.state_space`.
     holds_noise : bool
-        Whether the derivatives by zeta are left out, so that no move changes it.
+        True if the derivatives by zeta are left out, so that no move changes it.
     """
 
     holds_noise: bool = static(default=False)
@@ -44,7 +45,7 @@ class DiffusionPosterior(Lifted):
         return self._grid.gather(read) - self._noise_free(variables.zeta, variables.eta)
 
     def linearise(self, position: jax.Array) -> tuple[jax.Array, BorderedJacobian]:
-        """c(q), (d,), and its Jacobian: derivatives of all steps at once, then products of them."""
+        """c(q), (d,), and its Jacobian, by products of the derivatives of all steps."""
         variables, model = self._variables_of(position), self._model
         before, states = self._states(variables)
         by_move, by_state, by_values = jax.vmap(
@@ -89,22 +90,24 @@ class DiffusionPosterior(Lifted):
         return reference - 0.5 * gram.log_determinant()
 
     def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
-        """As of the readings that v lead to: c is their difference from others and about zero, so
-        that its size says nothing of its rounding errors.
+        """As :meth:`Lifted.slopes` along a direction, (Q,), with the readings added to the value.
+
+        The constraint is a difference of readings and about zero, so that its size says nothing
+        about its rounding errors.
         """
         slopes = super().slopes(position, direction)
         return slopes._replace(value=self.problem.observed + slopes.value)
 
     def rough_position(self, drawn: jax.Array) -> jax.Array:
-        """A standard normal draw, (Q,), with each interval moved to its readings in turn, (Q,).
+        """Move each interval of a standard normal draw, (Q,), to its readings in turn, (Q,).
 
-        Given the state before it, the variables v and eta of an interval are moved by the shortest
-        moves of Gauss and Newton to where it ends at its readings.  From the draw itself the
+        Given the state before it, the variables v and eta of an interval are changed by
+        Gauss-Newton moves of least length until it ends at its readings.  From the draw itself the
         manifold is rarely reached, as all steps before a reading shift it.
 
-        The moves begin at the draw, and once more at the v that hold the state where it is, as far
-        as they can, and eta = 0: some draws lead to states that nothing reaches the readings from,
-        as an epidemic that is over.  What ends closer to the draw is taken (Graham, Thiery & Beskos
+        The moves start at the draw, and again at eta = 0 and the v that keep the state where it is,
+        as far as possible.  Some draws lead to states from which the readings cannot be reached, as
+        an epidemic that is over.  The result closer to the draw is taken (Graham, Thiery & Beskos
         2022, appendix L, who lead straight from reading to reading).
         """
         problem, model = self.problem, self._model
@@ -167,7 +170,7 @@ class DiffusionPosterior(Lifted):
         of_readings = [each[start:] for each in (noise_free, is_read, slope, back, weight)]
 
         def led(is_held):
-            """Moves, (L S q,), and eta, and how far they are from the draw."""
+            """Return moves, (L S q,), eta, and their squared distance from the draw."""
             each = *in_intervals, *of_readings
             _, (moves, shifts) = jax.lax.scan(lambda *state: walk(is_held, *state), first, each)
             far = jnp.sum((moves - in_intervals[-1]) ** 2) + jnp.sum(shifts**2)
@@ -185,11 +188,11 @@ class DiffusionPosterior(Lifted):
 
     @property
     def _grid(self) -> Grid:
-        """Where constraints are among what is read at all times."""
+        """Places of the constraints among the readings of all times."""
         return self._model.grid
 
     def _read(self, state, values):
-        """What is read of a state, (r,)."""
+        """Readings of a state, (r,)."""
         return self._model.read(state, values)
 
     def _states(self, variables):
@@ -210,11 +213,11 @@ class DiffusionPosterior(Lifted):
         return _Variables(zeta, white, moves, eta, self._values(white))
 
     def _values(self, white):
-        """Values of all unknowns, (N,), of w, (m,)."""
+        """Values of all unknowns, (N,), at w, (m,)."""
         return self.problem.prior.of_unknowns(white)
 
     def _noise_free(self, zeta, eta):
-        """Noise-free readings g, (d,), that the data would mean."""
+        """Noise-free readings g, (d,), that the data imply."""
         problem, zeta = self.problem, self._held(zeta)
         return (
             problem.noise.predicted(problem.observed, zeta, eta) if eta.size else problem.observed
@@ -235,7 +238,7 @@ class DiffusionPosterior(Lifted):
     def _over_intervals(self, by_move, by_state, by_values):
         """Derivatives of the end of each interval by the state before it, v and the unknowns.
 
-        From those of the steps, (L S, n, ...) each.
+        They are products of those of the steps, (L S, n, ...) each.
 
         Returns
         -------
@@ -262,13 +265,13 @@ class DiffusionPosterior(Lifted):
 
 
 class _Variables(NamedTuple):
-    """What a position stands for.
+    """Variables of a position.
 
     Attributes
     ----------
     zeta, white, moves, eta : (h,), (m,), (L S, q), (d,) or (0,)
     values : (N,)
-        Of the unknowns.
+        Values of the unknowns.
     """
 
     zeta: jax.Array

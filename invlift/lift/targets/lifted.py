@@ -1,14 +1,14 @@
 """The lifted posterior: a diffuse density on a manifold that keeps its shape as the noise vanishes.
 
-State q = (zeta, w, eta), on the manifold where the data hold exactly.  With g(zeta, eta) the
-noise-free observations that the data would mean under the noise (zeta, eta), that is
+The state is q = (zeta, w, eta), on the manifold where the data hold exactly.  Let g(zeta, eta) be
+the noise-free observations that the data imply for the noise (zeta, eta).  The manifold is then
 c(q) = F(X(w)) - g(zeta, eta) = 0; for additive noise g = y - sigma(zeta) eta.  With J = Dc and the
-Gram matrix G = J J^T the density with respect to the manifold's own measure is
+Gram matrix G = J J^T, the density with respect to the manifold's own measure is
 
     exp(-|q|^2/2 + r(zeta, w, eta)) |det dg/dy| det(G)^(-1/2)
 
-(Au, Graham & Thiery 2023, section 3, eq. 4; the factor |det dg/dy| as c is solved for F, and r for
-noise and priors whose coordinates are not standard normal).
+(Au, Graham & Thiery 2023, section 3, eq. 4; the factor |det dg/dy| arises as c is solved for F, and
+r is for noise and priors whose coordinates are not standard normal).
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from invlift.lift.targets.lifted_form import Lifted
 from invlift.programs.derivatives import derivatives_along
 from invlift.targets import Described, LocalConstraint, Slopes
 
-#: Observations up to which the projection factorises a dense matrix of them: with 100 it takes as
-#: long as products on 469 nodes, and longer on 1,801.
+#: Largest number of observations for which the projection factorises a dense matrix: with 100 it
+#: takes as long as products on 469 nodes, and longer on 1,801.
 MAX_DENSE = 64
-#: A step that is accepted takes 7 or 8 products; one that needs more than these is not worth it.
+#: Maximum number of products.  An accepted step takes 7 or 8; one that needs more than the maximum
+#: is not worth its cost.
 MAX_KRYLOV = 20
 
 
 class LiftedPoint(NamedTuple):
-    """All that an integrator needs to know at one position on the manifold.
+    """Values that an integrator needs at one position on the manifold.
 
     Attributes
     ----------
@@ -47,14 +48,15 @@ class LiftedPoint(NamedTuple):
     coefficients : (N,)
         x = X(w).
     byproducts : dict of arrays
-        What the model computes on the way, such as the solution of the equation.
+        Further results of the model, such as the solution of the equation.
     jacobian : BorderedJacobian
-        J: blocks of columns by zeta and by w, (h, d) and (m, d) as they are kept, beside the
+        J: blocks of columns by zeta and by w, stored transposed, (h, d) and (m, d), and the
         diagonal by eta.
     pushed : (N, d) or None
-        X'(w) times the block by w; None where X is the identity, as nothing large is kept twice.
+        X'(w) times the block by w; None if X is the identity, so that no large array is stored
+        twice.
     gram : GramFactor
-        Of J J^T.
+        Factor of J J^T.
     logdensity : ()
         Relative to the standard normal one.
     logdensity_grad : (h + m + d,)
@@ -73,36 +75,36 @@ class LiftedPoint(NamedTuple):
 
     @property
     def gradients(self) -> jax.Array:
-        """Of the noise-free observations by w, (m, d): a block of the Jacobian, transposed."""
+        """Gradients of the noise-free observations by w, (m, d): a block of J, transposed."""
         return self.jacobian.transposed[1]
 
     @property
     def normal_coefficients(self) -> jax.Array:
-        """How moves along the normal space change the coefficients, (N, d)."""
+        """Derivatives of the coefficients along the columns of J^T, (N, d)."""
         return self.gradients if self.pushed is None else self.pushed
 
 
 class LiftedPosterior(Lifted):
-    """The general one, from the derivatives that model and prior have of their own.
+    """The general lifted posterior, from the derivatives that model and prior provide.
 
-    With the problem of some combinations of readings, the rest of them is in the density: see
+    If only some combinations of readings are lifted, the other readings are in the density: see
     :mod:`invlift.problems.choice.partly_lifted`.
 
     """
 
-    #: What :meth:`slopes` differentiates.
+    #: Name of the function that :meth:`slopes` differentiates.
     differentiated: ClassVar[str] = "forward map"
     is_dense: ClassVar[bool] = True
     order: ClassVar[tuple[int, ...]] = ()
 
     def jacobian(self, position: jax.Array, by_white: jax.Array) -> BorderedJacobian:
-        """J at q of the derivatives of the noise-free observations by w there, (d, m)."""
+        """Assemble J at q from the derivatives of the noise-free observations by w, (d, m)."""
         zeta, _, eta = self.split(position)
         by_eta, by_zeta = self._by_noise(zeta, eta)
         return _jacobian(by_zeta, by_white.T, by_eta)
 
     def point(self, position: jax.Array) -> LiftedPoint:
-        """Constraint, its Jacobian, density and its gradient at q, from one factorisation.
+        """Evaluate constraint, Jacobian, density and its gradient at q, from one factorisation.
 
         With U the derivatives by w, G is U U^T plus the part of the noise.  U U^T = F' X' U^T are
         derivatives of the observations along the columns of X' U^T, the normal coefficients; at
@@ -158,7 +160,7 @@ class LiftedPosterior(Lifted):
         )
 
     def on_normal_space(self, point: LiftedPoint, origin: jax.Array) -> NormalSpace:
-        """The constraint on the normal space of a point through ``origin``, (h + m + d,)."""
+        """Return the constraint on the normal space of a point through ``origin``, (h + m + d,)."""
         # Copied once: products with transposes of tall arrays take twice as long.
         transposed = jax.lax.optimization_barrier(point.normal_coefficients.T)
         white = self.split(origin)[1]
@@ -167,17 +169,17 @@ class LiftedPosterior(Lifted):
         return NormalSpace(self, point, origin, coefficients, transposed)
 
     def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
-        """Readings at q along a direction, (h + m + d,), scaled for Taylor tests.
+        """Differentiate the readings at q along a direction, (h + m + d,), scaled for Taylor tests.
 
-        No coefficient changes by more than 1 or by its own size, as some have large units.  The
-        readings' slope is from the Jacobian of a point, the other derivatives are the
-        model's along a direction.
+        No coefficient changes by more than the larger of 1 and its own size, as some have large
+        units.  The slope of the readings is from the Jacobian of the point.  The other derivatives
+        are those of the model along the direction.
         """
         point, problem = self.point(position), self.problem
         _, along, _ = self.split(direction)
         _, tangent = problem.prior.linearise(self.split(position)[1])
         direction = tangent.push(along)
-        # Where the prior is wide, this would be too long a step to see the order.
+        # Under a wide prior the unscaled step would be too long to show the order.
         sizes = jnp.maximum(1.0, jnp.abs(point.coefficients))
         scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(direction) / sizes))
         direction, along = scale * direction, scale * along
@@ -189,7 +191,7 @@ class LiftedPosterior(Lifted):
         return Slopes(point, value, along @ point.gradients, first, second, scale)
 
     def describe(self, point: LiftedPoint) -> Described:
-        """What is kept of a draw, and that of which only moments are: by name."""
+        """Return by name the values stored with a draw, and those stored only as moments."""
         whole, theta = self.problem.whole, self.unknowns(point)
         predicted = self.problem.readings_of_whole(point.predicted)
         return whole.describe(theta, point.coefficients, predicted), point.byproducts
@@ -199,14 +201,14 @@ class LiftedPosterior(Lifted):
         return -self.problem.noise.predicted(self.problem.observed, zeta, eta)
 
     def _by_noise(self, zeta, eta):
-        """Derivatives of the same by eta, a diagonal, (d,), and by zeta, (d, h)."""
+        """Derivatives of -g by eta, a diagonal, (d,), and by zeta, (d, h)."""
         along = jnp.ones_like(eta)
         by_eta = jax.jvp(lambda eta: self._of_noise(zeta, eta), (eta,), (along,))[1]
         return by_eta, jax.jacfwd(self._of_noise)(zeta, eta)
 
 
 class NormalSpace(NamedTuple):
-    """lambda -> c(origin - J^T lambda), J taken at a point on the manifold.
+    """The map lambda -> c(origin - J^T lambda), with J at a point on the manifold.
 
     Under an affine prior the coefficients are affine in lambda as well, so that the prior is
     applied once.
@@ -217,7 +219,7 @@ class NormalSpace(NamedTuple):
     point : LiftedPoint
     origin : (h + m + d,)
     coefficients : (N,) or None
-        At the origin, if the prior is affine.
+        Coefficients at the origin, if the prior is affine.
     transposed : (d, N)
         The point's normal coefficients.
     """
@@ -230,9 +232,9 @@ class NormalSpace(NamedTuple):
 
     @property
     def max_derivative(self) -> int:
-        """That of the model, or 2 where a third one costs more than it saves.
+        """Highest derivative: that of the model, or 2 if the third costs more than it saves.
 
-        So it does under a prior that is not affine, and where systems are solved by iteration.
+        The third does under a prior that is not affine, and if systems are solved by iteration.
         """
         problem = self.target.problem
         is_cheap = problem.prior.is_affine and not self._is_iterative
@@ -240,7 +242,7 @@ class NormalSpace(NamedTuple):
 
     @property
     def _is_iterative(self) -> bool:
-        """Whether systems are solved by iteration, without the Jacobian."""
+        """True if systems are solved by iteration, without the Jacobian."""
         return self.point.jacobian.is_wide and self.point.constraint.shape[0] > MAX_DENSE
 
     def _at(self, multiplier):
@@ -257,11 +259,11 @@ class NormalSpace(NamedTuple):
     def linearise(self, multiplier: jax.Array) -> LocalConstraint:
         """The constraint at lambda, (d,), and its derivatives along the normal space there.
 
-        With M = J(q_lambda) J^T, systems are solved with few observations by factorising M, which
-        takes d solves beside the factorisation of the equation; with more than MAX_DENSE by
-        conjugate residuals, preconditioned by G, with one solve for each of the few products with
-        M (Knoll & Keyes 2004, section 2).  With more observations than unknowns it is the Woodbury
-        identity, as for G.
+        Systems have the matrix M = J(q_lambda) J^T.  With few observations M is factorised, which
+        takes d solves beside the factorisation of the equation.  With more than MAX_DENSE,
+        conjugate residuals are used, preconditioned by G, with one solve for each of the few
+        products with M (Knoll & Keyes 2004, section 2).  With more observations than unknowns, the
+        Woodbury identity is used, as for G.
         """
         target, problem = self.target, self.target.problem
         zeta, white, eta = self._at(multiplier)
@@ -283,10 +285,10 @@ class NormalSpace(NamedTuple):
             solve = self._dense_solver(tangent, by_coefficients, along, by_zeta, by_eta)
 
         def derivative(path, lower):
-            # The minus is the product's: that of the matrix would be copied for it.
+            # The product is negated, not the matrix, which would be copied for it.
             fields = tuple(-(along @ each) for each in path)
             by_model, lower = problem.model.higher_derivative(expansion, fields, lower)
-            if tangent is not None:  # and the order 2: see ``max_derivative``
+            if tangent is not None:  # the order is 2: see ``max_derivative``
                 bend = tangent.curvature(by_white @ path[0])
                 by_model = by_model + problem.model.derivative(expansion, bend)
             along_zeta, along_eta = jacobian.transposed[0], jacobian.core.entries
@@ -300,7 +302,7 @@ class NormalSpace(NamedTuple):
         return LocalConstraint(predicted + target._of_noise(zeta, eta), solve, derivative)
 
     def _coefficients(self, white, multiplier) -> tuple[jax.Array, Any]:
-        """Coefficients at lambda, and the prior's derivatives if they are not constant."""
+        """Return coefficients at lambda, and the prior's derivatives if they are not constant."""
         if self.target.problem.prior.is_identity:
             return white, None
         if self.coefficients is not None:
@@ -308,7 +310,7 @@ class NormalSpace(NamedTuple):
         return self.target.problem.prior.linearise(white)
 
     def _dense_solver(self, tangent, by_coefficients, along, by_zeta, by_eta):
-        """Solves with M; they are exact, the tolerance is for :meth:`_krylov_solver` alone."""
+        """Return a direct solver with M; its solutions are exact, and it ignores the tolerance."""
         here, product, by_white = self.point.jacobian, None, jnp.zeros((0, by_eta.size))
         if here.is_wide:  # through the coefficients: no columns by w are needed
             transposed = self.transposed if tangent is None else along.T
@@ -321,10 +323,10 @@ class NormalSpace(NamedTuple):
         return lambda rhs, _: factor.solve(rhs)
 
     def _krylov_solver(self, expansion, along, by_zeta, by_eta):
-        """The same to a relative tolerance, from products with M alone.
+        """Return an iterative solver with M to a relative tolerance, by products with M alone.
 
-        With G = L L^T the unknowns are L^T lambda, whose length is that of the move J^T lambda: the
-        tolerance then means the same in whatever units the observations are.
+        With G = L L^T its unknowns are L^T lambda, whose length is that of the move J^T lambda.
+        The tolerance is then independent of the units of the observations.
         """
         jacobian, lower = self.point.jacobian, self.point.gram.lower
         along_zeta, along_eta = jacobian.transposed[0].T, jacobian.core.entries
@@ -349,5 +351,5 @@ class NormalSpace(NamedTuple):
 
 
 def _jacobian(by_zeta, white_transpose, by_eta) -> BorderedJacobian:
-    """Of derivatives (d, h), (m, d) and (d,)."""
+    """Assemble J from derivatives (d, h), (m, d) and (d,)."""
     return BorderedJacobian((by_zeta.T, white_transpose), DiagonalJacobian(by_eta))

@@ -14,15 +14,15 @@ from invlift.targets import Described
 
 
 class Lifted(ManifoldTarget):
-    """The target that constrained samplers walk on, of an inverse problem.
+    """Target of constrained samplers for an inverse problem.
 
-    Points on the lifted manifold are (zeta, w, eta), (h + m + d,), where the data hold exactly.
-    Positions are the same in the order that suits the problem's structure, without eta where
-    readings are exact: then the unknowns are conditioned on the readings themselves (Graham &
+    Points on the lifted manifold are (zeta, w, eta), (h + m + d,), at which the data hold exactly.
+    Positions have the same entries in the order of the problem's structure.  They have no eta if
+    readings are exact: the unknowns are then conditioned on the readings themselves (Graham &
     Storkey 2017, section 4).
 
-    As it is here, derivatives are automatic, and in the structure of the problem.  A subclass
-    writes what it saves.
+    Here derivatives are automatic, and in the structure of the problem.  A subclass overrides what
+    it can compute at less cost.
 
     Attributes
     ----------
@@ -30,19 +30,19 @@ class Lifted(ManifoldTarget):
         With h + m unknowns and d readings.
     """
 
-    #: Whether derivatives by all unknowns are dense arrays, with which modes are looked for.
+    #: True if derivatives by all unknowns are dense arrays, as the search for modes needs.
     is_dense: ClassVar[bool] = False
 
     problem: Any  # of a higher layer, so no type: only its methods are used here
 
     @property
     def structure(self) -> JacobianStructure | None:
-        """That of the problem."""
+        """Structure of the Jacobian, from the problem."""
         return self.problem.structure
 
     @property
     def order(self) -> tuple[int, ...]:
-        """That of the problem."""
+        """Order of the unknowns, from the problem."""
         return self.problem.order
 
     @property
@@ -56,7 +56,7 @@ class Lifted(ManifoldTarget):
         return self.problem.num_unknowns + self.num_eta
 
     def split(self, position: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """zeta (h,), w (m,) and eta (d,) of a position; eta is 0 of exact readings."""
+        """Split a position into zeta (h,), w (m,) and eta (d,); eta is 0 for exact readings."""
         theta, eta = jnp.split(self.to_lifted(position), [self.problem.num_unknowns])
         return *self.problem.split(theta), eta
 
@@ -65,13 +65,14 @@ class Lifted(ManifoldTarget):
         return self._arranged(self.problem.from_whole(lifted))
 
     def to_lifted(self, position: jax.Array) -> jax.Array:
-        """Point (theta, eta) on the lifted manifold of a position; eta is 0 of exact readings."""
+        """Point (theta, eta) on the lifted manifold at a position; eta is 0 for exact readings."""
         lifted = jnp.pad(position, (0, self.problem.num_observations - self.num_eta))
         return _permuted(lifted, np.argsort(self.order))
 
     def lift(self, theta: jax.Array) -> jax.Array:
-        """The one position, (Q,), above unknowns (h + m,), at which the data hold; they need not
-        where readings are exact.
+        """Return the position, (Q,), of unknowns (h + m,) with the noise that explains the data.
+
+        Exact readings have no noise, and the data need not hold.
         """
         problem = self.problem
         zeta, _ = problem.split(theta)
@@ -79,8 +80,9 @@ class Lifted(ManifoldTarget):
         return self._arranged(jnp.concatenate([theta, eta]))
 
     def rough_position(self, drawn: jax.Array) -> jax.Array:
-        """A position, (Q,), from which the manifold is to be reached, near a standard normal draw:
-        above its unknowns.
+        """Return a position, (Q,), near a standard normal draw, for moves onto the manifold.
+
+        It is :meth:`lift` of the draw's unknowns.
         """
         return self.lift(self.to_lifted(drawn)[: self.problem.num_unknowns])
 
@@ -91,8 +93,10 @@ class Lifted(ManifoldTarget):
         return predicted - problem.noise.predicted(problem.observed, zeta, eta)
 
     def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
-        """Log density with respect to the manifold's own measure, relative to the standard normal
-        one, (); ``gram`` is the factor of J J^T at the position.
+        """Log density, (), on the manifold, relative to the standard normal one.
+
+        The density is with respect to the manifold's own measure; ``gram`` is the factor of J J^T
+        at the position.
         """
         zeta, white, eta = self.split(position)
         log_density = self.problem.log_reference(zeta, white, eta) - 0.5 * gram.log_determinant()
@@ -104,14 +108,14 @@ class Lifted(ManifoldTarget):
         return self.problem.to_whole(lifted[: self.problem.num_unknowns])
 
     def describe(self, point: ManifoldPoint) -> Described:
-        """What is kept of a draw, by name, as of the problem; and no moments."""
+        """Return the values stored with a draw, by name, and no moments."""
         return self.problem.whole.described(self.unknowns(point)), {}
 
     def _arranged(self, lifted):
-        """Position, (Q,), of a point on the problem's own lifted manifold."""
+        """Return the position, (Q,), of a point on the lifted manifold of this problem."""
         return _permuted(lifted, np.asarray(self.order))[: self.dimension]
 
 
 def _permuted(values, order):
-    """Values in another order of the first of them."""
+    """Permute the first values by ``order``; the others keep their places."""
     return jnp.concatenate([values[order], values[order.size :]]) if order.size else values

@@ -14,7 +14,7 @@ from invlift.targets import Described, LocalConstraint, Slopes
 
 
 class ManifoldPoint(NamedTuple):
-    """A position, and all that is known there.
+    """A position, and the values computed there.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class ManifoldPoint(NamedTuple):
     constraint : (d,)
     jacobian : ConstraintJacobian
     gram : GramFactor
-        Of J J^T, (d, d).
+        Factor of J J^T, (d, d).
     logdensity : ()
         Relative to the standard normal one.
     logdensity_grad : (Q,)
@@ -37,20 +37,21 @@ class ManifoldPoint(NamedTuple):
 
 
 class ManifoldTarget(Module):
-    """A density on {q : c(q) = 0}, (Q,) to (d,).
+    """A density on the manifold {q : c(q) = 0}, with c from (Q,) to (d,).
 
-    A subclass writes ``constraint`` and ``logdensity``, and may have a ``structure``: without one
-    all is dense, which suits some hundred constraints.  The force is the derivative of the log
-    density, through the Jacobian where that enters it.
+    A subclass implements ``constraint`` and ``logdensity``, and may have a ``structure``.  Without
+    one the Jacobian is dense, which suits some hundred constraints.  The force is the derivative of
+    the log density, including its part through the Jacobian.
     """
 
-    #: What :meth:`slopes` differentiates.
+    #: Name of the function that :meth:`slopes` differentiates.
     differentiated: ClassVar[str] = "constraint"
 
     @property
     def structure(self) -> JacobianStructure | None:
-        """Structure of the constraint's derivatives by the last variables; see
-        :func:`invlift.lift.jacobians.differentiate`.
+        """Structure of the constraint's derivatives by the last variables; None if dense.
+
+        See :func:`invlift.lift.jacobians.differentiate`.
         """
         return None
 
@@ -59,8 +60,10 @@ class ManifoldTarget(Module):
         raise NotImplementedError
 
     def logdensity(self, position: jax.Array, gram: GramFactor) -> jax.Array:
-        """Log density with respect to the manifold's own measure, relative to the standard normal
-        one, (); ``gram`` is the factor of J J^T at the position.
+        """Log density, (), on the manifold, relative to the standard normal one.
+
+        The density is with respect to the manifold's own measure; ``gram`` is the factor of J J^T
+        at the position.
         """
         raise NotImplementedError
 
@@ -93,11 +96,11 @@ class ManifoldTarget(Module):
         return point.gram.solve(rhs)
 
     def on_normal_space(self, point: ManifoldPoint, origin: jax.Array) -> ManifoldNormalSpace:
-        """The constraint on the normal space of a point through ``origin``, (Q,)."""
+        """Return the constraint on the normal space of a point through ``origin``, (Q,)."""
         return ManifoldNormalSpace(self, point.jacobian, origin)
 
     def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
-        """The constraint along a direction, (Q,), scaled to change it by about 1 at most."""
+        """Differentiate the constraint along a direction, (Q,), scaled to change it by about 1."""
         point, still = self.point(position), jnp.zeros_like(position)
         value, first, second = derivatives_along(self.constraint, (position, direction, still))
         scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(first)))
@@ -105,12 +108,12 @@ class ManifoldTarget(Module):
         return Slopes(point, value, scale * slope, scale * first, scale**2 * second, scale)
 
     def describe(self, point: ManifoldPoint) -> Described:
-        """The position, and nothing of which only moments are kept."""
+        """Return the position by name, and no moments."""
         return {"position": point.position}, {}
 
 
 class ManifoldNormalSpace(NamedTuple):
-    """lambda -> c(origin - J^T lambda), J taken at a point on the manifold."""
+    """The map lambda -> c(origin - J^T lambda), with J at a point on the manifold."""
 
     target: ManifoldTarget
     jacobian: ConstraintJacobian
@@ -118,7 +121,7 @@ class ManifoldNormalSpace(NamedTuple):
 
     @property
     def max_derivative(self) -> int:
-        """As of a model by automatic differentiation."""
+        """Highest derivative: 2, as for a model with automatic differentiation."""
         return 2
 
     def residual(self, multiplier: jax.Array) -> jax.Array:

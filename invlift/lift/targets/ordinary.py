@@ -38,7 +38,8 @@ class OrdinaryPosterior(Module):
     def loglikelihood(self, theta: jax.Array) -> jax.Array:
         """Log density relative to the standard normal one, (), up to a constant; one factorisation.
 
-        The likelihood, and the prior density of those unknowns that are not standard normal.
+        It is the log likelihood plus the log prior density of unknowns that are not standard
+        normal.
         """
         problem = self.problem
         zeta, white = problem.split(theta)
@@ -50,13 +51,13 @@ class OrdinaryPosterior(Module):
         return self.loglikelihood(theta) - 0.5 * theta @ theta
 
     def metric(self, theta: jax.Array) -> jax.Array:
-        """The metric of Gauss and Newton, (h + m, h + m): I + J^T J, from one factorisation.
+        """Return the Gauss-Newton metric, (h + m, h + m): I + J^T J, from one factorisation.
 
-        J, (d, h + m), are the derivatives of the noise variables eta(theta) that explain the data,
-        so that this is the Hessian of |theta|^2/2 + |eta|^2/2 but for the curvature of eta.  For
-        Gaussian noise of known scale it is the Fisher information and the prior's precision,
-        I + F'^T Sigma^-1 F' (Au, Graham & Thiery 2023, supplement 1, eq. 2).  Of many readings it
-        is that of the combinations with which starts are looked for: any metric is exact.
+        J, (d, h + m), are the derivatives of the noise variables eta(theta) that explain the data.
+        The metric is the Hessian of |theta|^2/2 + |eta|^2/2 without the curvature of eta.  For
+        Gaussian noise of known scale it is the Fisher information and the prior's precision, I +
+        F'^T Sigma^-1 F' (Au, Graham & Thiery 2023, supplement 1, eq. 2).  With many readings it is
+        that of the combinations used to search for starts: sampling is exact with any metric.
         """
         problem = self.problem.searched
         whole, pull_back = jax.vjp(self.problem.to_whole, theta)
@@ -73,7 +74,7 @@ class OrdinaryPosterior(Module):
         return self.problem.to_whole(theta)
 
     def describe(self, theta: jax.Array) -> Described:
-        """What is kept of a draw, and that of which only moments are: by name."""
+        """Return by name the values stored with a draw, and those stored only as moments."""
         _, white = self.problem.split(theta)
         coefficients = self.problem.prior.transform(white)
         predicted, expansion = self.problem.model.expand(coefficients)

@@ -1,4 +1,4 @@
-"""State-space models: a state that moves at random, read with noise, at a cost linear in time."""
+"""The lifted posterior of a state-space model, at a cost linear in its number of times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from invlift.programs.pytrees import static
 from invlift.targets import Described
 from invlift.unknowns.named import unpack
 
-#: How often noise is halved to where states follow from readings: see ``rough_position``.
+#: Maximum number of halvings until states follow from readings: see ``rough_position``.
 MAX_HALVINGS = 50
 
 
@@ -24,19 +24,19 @@ class StateSpacePosterior(Lifted):
     """The lifted posterior of a state-space model, in the coordinates of its states.
 
     The positions are those of the general lift, in another order: q = (zeta, w, nu_1, eta_1, ...,
-    nu_T, eta_T).  With x_t = R(g_t), R the inverse of what is read and g_t the noise-free reading
-    that the data would mean under (zeta, eta_t), the constraint is c_1 = G_1(nu_1) - x_1 and
-    c_t = G_t(x_t-1, nu_t) - x_t: group t has variables (nu_t, eta_t) of its own and depends on
-    eta_t-1.  The density is that of :class:`~invlift.lift.targets.lifted.LiftedPosterior` with
+    nu_T, eta_T).  Let x_t = R(g_t), where R is the inverse of the observation and g_t the
+    noise-free reading that the data imply for (zeta, eta_t).  The constraint is c_1 = G_1(nu_1) -
+    x_1 and c_t = G_t(x_t-1, nu_t) - x_t.  Group t has its own variables (nu_t, eta_t) and depends
+    on eta_t-1.  The density is that of :class:`~invlift.lift.targets.lifted.LiftedPosterior` with
     the factor prod |det R'(g_t)|, as c is solved for states and not for readings (Au, Graham &
     Thiery 2023, supplement 4).
 
     Attributes
     ----------
     problem : InverseProblem
-        Of :func:`~invlift.problems.time.state_space.state_space`.
+        Built by :func:`~invlift.problems.time.state_space.state_space`.
     holds_noise : bool
-        Whether the derivatives by zeta are left out, so that no move changes it.
+        True if the derivatives by zeta are left out, so that no move changes it.
     """
 
     holds_noise: bool = static(default=False)
@@ -55,16 +55,17 @@ class StateSpacePosterior(Lifted):
         return jnp.concatenate([shared, rows.ravel()])
 
     def to_lifted(self, position: jax.Array) -> jax.Array:
-        """Point (zeta, w, nu, eta) on the lifted manifold, (Q,), of a position."""
+        """Point (zeta, w, nu, eta) on the lifted manifold, (Q,), at a position."""
         shared, rows = jnp.split(position, [position.size - math.prod(self._shape)])
         moves, eta = jnp.split(rows.reshape(self._shape), [self._model.num_noise], axis=1)
         return jnp.concatenate([shared, moves.ravel(), self._model.grid.gather(eta)])
 
     def rough_position(self, drawn: jax.Array) -> jax.Array:
-        """A position, (Q,), near a standard normal draw, from which the manifold is to be reached.
+        """Return a position, (Q,), near a standard normal draw, for moves onto the manifold.
 
-        Where no state follows from a reading with noise of the draw, as with the logarithm of one
-        that is negative, the noise is as much closer to what the drawn moves leave as it takes.
+        Where no state follows from a reading with the noise of the draw, as for the logarithm of a
+        negative number, the noise moves halfway to the noise that the drawn moves leave, until a
+        state follows.
         """
         problem = self.problem
         theta, drawn = jnp.split(self.to_lifted(drawn), [problem.num_unknowns])
@@ -94,7 +95,7 @@ class StateSpacePosterior(Lifted):
         reference = problem.log_reference(variables.zeta, variables.white, variables.eta)
         recover = jax.jacfwd(lambda reading: self._model.recovered(reading, variables.values))
         slopes = jax.vmap(recover)(variables.noise_free)
-        # |det R'| of R' R'^T, which is factorised without pivots.
+        # |det R'| from R' R'^T, which is factorised without pivoting.
         squares = jnp.einsum("tij,tkj->tik", slopes, slopes)
         stretch = for_each(
             lambda block: factorise(block, is_symmetric=True).log_determinant(),
@@ -104,10 +105,10 @@ class StateSpacePosterior(Lifted):
         return reference + 0.5 * (jnp.sum(stretch) - gram.log_determinant())
 
     def describe(self, point: ManifoldPoint) -> Described:
-        """What is kept of a draw, by name; no moments.
+        """Return the values stored with a draw, by name, and no moments.
 
-        As of the problem, but with the states that the noise leaves: those that follow from the
-        moves have the rounding errors of all steps before.
+        The states are those that follow from the readings and their noise: states that follow from
+        the moves have the rounding errors of all steps before.
         """
         problem, variables = self.problem, self._variables_of(point.position)
         kept = unpack(variables.values, self._model.shapes)
@@ -125,7 +126,7 @@ class StateSpacePosterior(Lifted):
 
     @property
     def _shape(self) -> tuple[int, int]:
-        """T, and k + n: a row for the variables of each time."""
+        """T and k + n: one row of variables for each time."""
         size = self.problem.num_observations // self._model.num_times
         return self._model.num_times, self._model.num_noise + size
 
@@ -141,13 +142,13 @@ class StateSpacePosterior(Lifted):
 
 
 class _Variables(NamedTuple):
-    """What a position stands for.
+    """Variables of a position.
 
     Attributes
     ----------
     zeta, white, eta : (h,), (m + T k,), (T n,)
     values : (N,)
-        Of the unknowns.
+        Values of the unknowns.
     moves, noise_free, states : (T, k), (T, n), (T, n)
     """
 
