@@ -1,1 +1,1 @@
-"""Meshes: arrays, files and their checks, geometry."""
+"""Meshes: files, arrays, checks, geometry, refinement and cuts."""

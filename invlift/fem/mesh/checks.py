@@ -1,8 +1,8 @@
-"""What a mesh must satisfy before anything is computed on it.
+"""Checks that a mesh must pass before it is used.
 
-Each check takes plain arrays, returns nothing (or the corrected array) and raises one `InputError`
-that names the file and the first offending elements or nodes, counted from 0 in file order, with
-their place, because mesh programs number things differently.
+Each check takes plain arrays, and returns nothing (or the corrected array).  It raises one
+`InputError` that names the file and the first wrong elements or nodes, counted from 0 in file
+order, and their position, because mesh programs number elements and nodes differently.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import numpy as np
 
 from invlift.errors import InputError
 
-#: Largest coordinate, and smallest extent of a body, in its length unit: what is computed of them,
-#: squares, cubes and inverses, must be numbers too.
+#: Largest coordinate, and smallest extent of a body, in its length unit: their squares, cubes and
+#: inverses must also be finite.
 MAX_COORDINATE, MIN_EXTENT = 1e20, 1e-20
 _NAME_OF = {3: "triangle", 4: "tetrahedron"}
 
 
 def listing(numbers, limit: int = 4) -> str:
-    """Write "3, 7, 9, 12 and 5 more"."""
+    """Format numbers as "3, 7, 9, 12 and 5 more"."""
     numbers = list(numbers)
     text = ", ".join(str(number) for number in numbers[:limit])
     return text if len(numbers) <= limit else f"{text} and {len(numbers) - limit} more"
 
 
 def place(point: np.ndarray) -> str:
-    """Write a point as "(0.25, -1)"."""
+    """Format a point as "(0.25, -1)"."""
     return "(" + ", ".join(f"{float(x):.9g}" for x in point) + ")"
 
 
 def checked_places(points, dim: int) -> np.ndarray:
-    """Points as an array (k, dim) of finite numbers, else an InputError."""
+    """Return points as an array (k, dim) of finite numbers, or raise an InputError."""
     expected, remedy = f"an array (k, {dim}) of finite numbers", "give x, y[, z] of each"
     try:
         points = np.asarray(points, dtype=float)
@@ -105,12 +105,12 @@ def check_arrays(points: np.ndarray, cells: np.ndarray, name: str) -> None:
 def drop_flat_coordinate(
     points: np.ndarray, cells: np.ndarray, name: str
 ) -> tuple[np.ndarray, list[str]]:
-    """The (num_nodes, dim) coordinates: triangles in a plane of one z lose it, with a note.
+    """Return the coordinates, (num_nodes, dim), without a constant z of triangles, and notes.
 
     Raises
     ------
     InputError
-        If triangles are in another plane, or in none.
+        If triangles are not in a plane of constant z.
     """
     if cells.shape[1] == 4 or points.shape[1] == 2:
         return points, []
@@ -131,22 +131,22 @@ def drop_flat_coordinate(
 def signed_volumes(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return (num_cells,) signed areas or volumes of the simplices."""
     edges = points[cells[:, 1:]] - points[cells[:, :1]]
-    with np.errstate(all="ignore"):  # of flat cells, which are refused
+    with np.errstate(all="ignore"):  # warnings of flat cells, which another check refuses
         return np.linalg.det(edges) / math.factorial(points.shape[1])
 
 
 def check_degenerate(points: np.ndarray, cells: np.ndarray, name: str) -> None:
-    """Check that no element repeats a node or has no volume.
+    """Check that no element repeats a node or has zero volume.
 
-    "No volume" is relative to the element's own longest edge, with an allowance for the rounding
-    of coordinates far from the origin, so thin boundary layers pass.
+    "Zero volume" is relative to the element's longest edge, with an allowance for the rounding of
+    coordinates far from the origin.  Thin boundary layers pass.
     """
     ordered = np.sort(cells, axis=1)
     bad = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
     if len(bad):
         _raise_element(points, cells, bad, name, "distinct nodes", "a repeated node")
     dim = points.shape[1]
-    # The longest edge from node 0 is within a factor 2 of the longest edge: enough for a scale.
+    # The longest edge from node 0 is within a factor 2 of the longest edge, which is enough here.
     edges = points[cells[:, 1:]] - points[cells[:, :1]]
     longest = np.sqrt((edges**2).sum(axis=2).max(axis=1))
     rounding = 8.0 * np.finfo(float).eps * np.abs(points).max()
@@ -193,7 +193,7 @@ def row_ids(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def find_rows(rows: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """The first row of a table, (n, m), that equals each of some rows, (k, m): (k,); -1 if none."""
+    """Find rows, (k, m), in a table, (n, m); return the first index of each, (k,), or -1."""
     ids, first = row_ids(np.concatenate([table, rows]))
     numbers = first[ids[len(table) :]]
     return np.where(numbers < len(table), numbers, -1)
@@ -216,9 +216,10 @@ def check_duplicates(points: np.ndarray, cells: np.ndarray, name: str) -> None:
 
 
 def orient(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Return the cells, each positively oriented: the order of its nodes says nothing.
+    """Return the cells with positive orientation; the given order of nodes has no meaning.
 
-    Cells of a folded mesh then lie on one side of the facets they share: :func:`check_overlaps`.
+    In a folded mesh, two cells then lie on the same side of a shared facet, which
+    :func:`check_overlaps` detects.
     """
     is_negative = signed_volumes(points, cells)[:, None] < 0.0
     turned = np.concatenate([cells[:, :-2], cells[:, :-3:-1]], axis=1)
@@ -226,7 +227,7 @@ def orient(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
 
 def facets_of_cells(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all facets of all cells, with the side of each on which its cell lies.
+    """Return all facets of all cells, and the side of the facet on which the cell lies.
 
     Parameters
     ----------
@@ -235,11 +236,11 @@ def facets_of_cells(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     facets : ndarray, shape (num_cells * (dim + 1), dim)
-        Node indices, ascending in each row; cell c's facets are rows c (dim + 1) + i, where i is
-        the local node opposite to the facet.
+        Node indices, ascending in each row.  Row c (dim + 1) + i is the facet of cell c opposite to
+        its local node i.
     side : ndarray, shape (num_cells * (dim + 1),)
-        +1 or -1; of two positively oriented cells that share a facet without overlapping, one has
-        +1 and the other -1.
+        +1 or -1.  If two positively oriented cells share a facet and do not overlap, one has +1 and
+        the other -1.
     """
     size = cells.shape[1]
     local = np.array([[j for j in range(size) if j != i] for i in range(size)])
@@ -252,7 +253,7 @@ def facets_of_cells(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_overlaps(points: np.ndarray, cells: np.ndarray, name: str) -> None:
-    """Check that at most two cells share a facet, and that those lie on opposite sides of it."""
+    """Check that at most two cells share a facet, and that they lie on opposite sides of it."""
     facets, side = facets_of_cells(cells)
     facet_ids, first = row_ids(facets)
     on_side = np.bincount(2 * facet_ids + (side > 0), minlength=2 * len(first)).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Meshes of files and of arrays, with every check on the way in."""
+"""Construction of meshes from files and arrays, with all checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from invlift.fem.mesh.files import read_facet_groups, read_mesh_arrays
 from invlift.fem.mesh.mesh import Mesh
 from invlift.units import factor_between
 
-#: What coordinates in a unit are converted to, if nothing else is said.
+#: Default unit to which coordinates are converted.
 METRE = "m"
 
 
@@ -30,25 +30,26 @@ def read_mesh(
 ) -> Mesh:
     """Read a triangle or tetrahedron mesh from a file of any format that meshio reads.
 
-    Named gmsh physical groups (formats 2.2 and 4.1) become boundaries and subdomains; a group
-    without a name goes by its number, as text. Elements of lower dimension serve only to name
-    boundaries. Where some elements of the body are in groups and others are not, as gmsh saves them
-    with Mesh.SaveAll = 1, those without a group are left out.
+    Physical groups of gmsh (formats 2.2 and 4.1) become boundaries and subdomains. A group without
+    a name is named by its number. Elements of lower dimension only define boundaries. If only some
+    elements of the body are in groups, as gmsh saves them with Mesh.SaveAll = 1, the elements
+    without a group are left out.
 
     Parameters
     ----------
     path : str or path-like
     facets : str or path-like, optional
-        A second file with the facets' tags, as FEniCS has them in XDMF: the groups go by these.
+        A second file with tags of facets, as FEniCS writes it in XDMF. The tags name the groups.
     unit : str, optional
-        The unit of the file's coordinates, "mm" for example: they are converted.
+        The unit of the file's coordinates, for example "mm", from which they are converted.
     length_unit : str
-        What to, metre if it is left out; pictures have it on their axes if it is given.
+        The unit to which they are converted, by default metre; if given, it is shown on the axes
+        of pictures.
 
     Returns
     -------
     Mesh
-        With named boundaries and subdomains, and notes of what was changed.
+        A mesh with named boundaries and subdomains, and with notes on all changes.
 
     Raises
     ------
@@ -93,29 +94,29 @@ def mesh_from_arrays(
     Parameters
     ----------
     points : array_like of float, shape (num_nodes, 2 or 3)
-        Nodes of no cell are left out. Triangles may have three coordinates if all z are the same;
-        z is then left out. A note tells of both.
+        Nodes without a cell are left out. Triangles may have three coordinates if all z are equal;
+        z is then left out. The mesh has a note on both.
     cells : array_like of int, shape (num_cells, 3 or 4)
-        Clockwise (negatively oriented) meshes are turned round.
+        Negatively oriented (clockwise) cells are reversed.
     boundaries : mapping of str to array_like of int, shape (num_facets, dim), optional
         Facets by their nodes, in any order; repeated facets count once.
     subdomains : mapping of str to array_like of int, shape (num_cells_in_group,), optional
     point_fields, cell_fields : mapping of str to array_like, optional
         One number per node or per cell.
     name : str
-        What error messages call the mesh.
+        Name of the mesh in error messages.
 
     Returns
     -------
     Mesh
-        With positively oriented cells, and notes of what was changed.
+        A mesh with positively oriented cells, and with notes on all changes.
 
     Raises
     ------
     InputError
-        For wrong shapes, non-finite coordinates, nodes that do not exist, triangles outside a plane
-        of one z, degenerate or duplicate elements, two on the same side
-        of a facet, and groups or fields that do not fit the mesh.
+        For wrong shapes, coordinates that are not finite, nodes that do not exist, triangles that
+        are not in a plane of constant z, degenerate or duplicate elements, overlapping elements,
+        and groups or fields that do not fit the mesh.
 
     Examples
     --------
@@ -159,29 +160,31 @@ def with_groups(
     subdomains: Mapping[str, str] | None = None,
     where: Callable[[str, str], str | tuple] | None = None,
 ) -> Mesh:
-    """Name parts of a mesh by conditions on where they are, where its file names none.
+    """Add boundary groups and subdomains to a mesh, defined by conditions on their position.
 
     Parameters
     ----------
     mesh : Mesh
     boundaries : mapping of str to str, optional
-        Groups of exterior facets, those whose middles satisfy a condition in x, y and z, such as
+        Groups of exterior facets whose midpoints satisfy a condition in x, y and z, such as
         "x < 0.001 and y > 0.5".
     subdomains : mapping of str to str, optional
-        Groups of cells by their middles, as well. A condition may have the names of the mesh's
-        fields on cells, "marker == 2", with _ in the place of what is no letter or digit.
+        Groups of cells whose midpoints satisfy a condition. It may contain names of the mesh's
+        cell fields, such as "marker == 2"; in them, _ replaces all characters that are no letters
+        or digits.
     where : callable, optional
-        What error messages blame, of "boundaries" or "subdomains" and the name of a group.
+        Function of "boundaries" or "subdomains" and the name of a group that returns the place for
+        error messages.
 
     Returns
     -------
     Mesh
-        With these groups beside its own.
+        The mesh with these additional groups.
 
     Raises
     ------
     InputError
-        If the mesh has the group, a condition cannot be read, or nothing satisfies it.
+        If the mesh already has the group, a condition cannot be read, or nothing satisfies it.
 
     Examples
     --------
@@ -212,7 +215,7 @@ def with_groups(
 
 
 def _nothing_there(where, kind: str, text: str, middles: np.ndarray) -> InputError:
-    """The error for a condition that nothing satisfies."""
+    """Return the error for a condition that nothing satisfies."""
     what = {"boundaries": "facets of the boundary", "subdomains": "cells"}[kind]
     ends = (
         mesh_checks.place(np.round(end, 12)) for end in (middles.min(axis=0), middles.max(axis=0))
@@ -223,9 +226,9 @@ def _nothing_there(where, kind: str, text: str, middles: np.ndarray) -> InputErr
 
 
 def _without_orphans(mesh: Mesh) -> Mesh:
-    """The mesh without nodes of no cell, as the centres of circles that gmsh saves; a note on them.
+    """Remove nodes without a cell, such as centres of circles from gmsh, with a note.
 
-    Facets are those of cells already, so that none has such a node.
+    All facets are facets of cells here, so that none has such a node.
     """
     is_used = np.zeros(mesh.num_nodes, dtype=bool)
     is_used[mesh.cells] = True
@@ -256,7 +259,7 @@ def _as_array(values, what: str, name: str) -> np.ndarray:
 
 
 def _checked_facets(mesh: Mesh, group: str, facets) -> np.ndarray:
-    """Return a group's facets with ascending nodes, each once; all must be facets of cells."""
+    """Return the unique facets of a group, with ascending nodes; check that cells have them."""
     where = f"{mesh.name}, boundary group {group!r}"
     facets = _as_array(facets, f"boundary group {group!r}", mesh.name)
     if facets.ndim != 2 or facets.shape[1] != mesh.dim or facets.dtype.kind not in "iu":
@@ -268,7 +271,7 @@ def _checked_facets(mesh: Mesh, group: str, facets) -> np.ndarray:
         )
     facets = np.unique(np.sort(facets.astype(np.int64), axis=1), axis=0)
     known, _, _ = mesh.distinct_facets
-    # Only facets made of the group's own nodes can match: this keeps the search small.
+    # Only facets whose nodes are all in the group can match, which keeps the search small.
     is_near = np.zeros(mesh.num_nodes, dtype=bool)
     is_near[facets[(facets >= 0) & (facets < mesh.num_nodes)]] = True
     known = known[is_near[known].all(axis=1)]
@@ -285,7 +288,7 @@ def _checked_facets(mesh: Mesh, group: str, facets) -> np.ndarray:
 
 
 def _checked_cells(mesh: Mesh, group: str, index) -> np.ndarray:
-    """Return a subdomain's cell indices, ascending, each once."""
+    """Return the unique cell indices of a subdomain, ascending, after checks."""
     index = _as_array(index, f"subdomain {group!r}", mesh.name)
     is_index = index.ndim == 1 and index.size > 0 and index.dtype.kind in "iu"
     if not is_index or index.min() < 0 or index.max() >= mesh.num_cells:
@@ -300,7 +303,7 @@ def _checked_cells(mesh: Mesh, group: str, index) -> np.ndarray:
 
 
 def _checked_field(field: str, values, size: int, name: str) -> np.ndarray:
-    """Return a field as float64; a value that is not finite is an error only where it is used."""
+    """Return a field as float64; values that are not finite are an error only when used."""
     values = _as_array(values, f"field {field!r}", name)
     if values.shape != (size,) or values.dtype.kind not in "iuf":
         raise InputError(

@@ -1,6 +1,7 @@
-"""Expressions and conditions in x, y and z, read without running code.
+"""Expressions and conditions in x, y and z, parsed without running code.
 
-"12.5 - 0.002 * y" has values at places, "x < 0.1 and y > 2" holds at some of them.
+The expression "12.5 - 0.002 * y" has a value at each point.  The condition "x < 0.1 and y > 2" is
+true or false at each point.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _COMPARISONS: dict[type, Callable] = {
 _KNOWN = f"x, y, z, pi, + - * / ** and {', '.join(_FUNCTIONS)}"
 
 
-#: Names that are known elsewhere, and what to do in their place.
+#: Remedies for names that users expect from elsewhere.
 _REMEDIES = {
     "t": "a number that changes in time is { steps = [[0.0, 1.0], [60.0, 2.0]] }, or a schedule",
 }
 
 
 def unknown_name(text: str) -> tuple[str, str] | None:
-    """The first unknown name in a formula, and a remedy; None of a name alone, or other text."""
+    """Return the first unknown name in a formula and its remedy; None for a name alone, or if none."""
     try:
         body = ast.parse(text.strip()[: _MAX_LENGTH + 1], mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -53,7 +54,7 @@ def unknown_name(text: str) -> tuple[str, str] | None:
 
 
 def is_expression(text: str) -> bool:
-    """Whether a text is about x, y or z, or numbers alone, rather than a name of something else."""
+    """Return whether a text is an expression in x, y or z, or of numbers, and not a name."""
     try:
         tree = ast.parse(text.strip()[: _MAX_LENGTH + 1], mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -64,26 +65,26 @@ def is_expression(text: str) -> bool:
 
 
 def evaluate(text: str, points: np.ndarray, where: str) -> np.ndarray:
-    """Values of an expression at places.
+    """Evaluate an expression at points.
 
     Parameters
     ----------
     text : str
-        In the syntax of Python: x, y and z, numbers, + - * / **, and functions such as sqrt.
+        Expression in Python's syntax: x, y and z, numbers, + - * / **, and functions such as sqrt.
     points : ndarray, shape (k, dim)
-        In the unit of length.
+        Points, in the unit of length.
     where : str
-        What error messages blame.
+        Place for error messages.
 
     Returns
     -------
     ndarray of float64, shape (k,)
-        Not finite where the expression is not.
+        Values, which may be infinite or NaN.
 
     Raises
     ------
     InputError
-        Naming what is not allowed in it.
+        If the expression contains anything else; the message names it.
     """
     expected = f"an expression of {_KNOWN}"
     values = _read(text, points, {}, _number, where, expected)
@@ -93,18 +94,18 @@ def evaluate(text: str, points: np.ndarray, where: str) -> np.ndarray:
 def holds(
     text: str, points: np.ndarray, fields: Mapping[str, np.ndarray], where: str | tuple
 ) -> np.ndarray:
-    """Where a condition holds.
+    """Evaluate a condition at points.
 
     Parameters
     ----------
     text : str
-        Expressions as of :func:`evaluate`, compared by < <= > >= == !=, and joined by and, or, not.
+        Expressions as in :func:`evaluate`, compared by < <= > >= == !=, and joined by and, or, not.
     points : ndarray, shape (k, dim)
-        In the unit of length.
+        Points, in the unit of length.
     fields : mapping of str to ndarray, shape (k,)
-        Further names that the condition may have.
+        Values at the points of further names in the condition.
     where : str or tuple
-        What error messages blame.
+        Place for error messages.
 
     Returns
     -------
@@ -113,7 +114,7 @@ def holds(
     Raises
     ------
     InputError
-        Naming what is not allowed in it.
+        If the condition contains anything else; the message names it.
     """
     names = ", ".join(("x, y, z", *fields))
     expected = f'a condition on {names}, for example "x < 0.1 and y > 2"'
@@ -122,7 +123,7 @@ def holds(
 
 
 def _read(text: str, points, fields, value: Callable, where, expected: str):
-    """What a text says at places, where the names of fields and axes are known."""
+    """Parse a text and evaluate it at points by ``value``, with the names of axes and fields."""
     if len(text) > _MAX_LENGTH:
         raise InputError(where, expected, f"{len(text)} characters", "save a field in the mesh")
     names = {**fields, **dict(zip(AXES, points.T, strict=False))}
@@ -142,7 +143,7 @@ def _read(text: str, points, fields, value: Callable, where, expected: str):
 
 
 def _number(node: ast.AST, names: Mapping[str, np.ndarray], refuse: Callable):
-    """The values of a node."""
+    """Evaluate a node of an expression."""
 
     def value(of):
         return _number(of, names, refuse)
@@ -174,7 +175,7 @@ def _number(node: ast.AST, names: Mapping[str, np.ndarray], refuse: Callable):
 
 
 def _truth(node: ast.AST, names: Mapping[str, np.ndarray], refuse: Callable) -> np.ndarray:
-    """Where the condition of a node holds."""
+    """Evaluate a node of a condition."""
     if isinstance(node, ast.BoolOp):
         join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
         return functools.reduce(join, (_truth(each, names, refuse) for each in node.values))

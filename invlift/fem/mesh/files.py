@@ -1,9 +1,9 @@
-"""Mesh files as arrays, from meshio's reading of them.
+"""Reading of mesh files into arrays, by meshio.
 
-meshio accepts many formats, but reports trouble in many ways: it raises, prints, warns or exits.
-Here all of them become one `InputError`. Names of gmsh physical groups are read from the file
-itself, because meshio keys them by name alone and so forgets one of two groups of different
-dimension that share a name.
+meshio accepts many formats, but reports errors in many ways: it raises, prints, warns or exits.
+Here all of them become one `InputError`. Names of gmsh physical groups are read directly from the
+file: meshio uses only the name as key, and so loses one of two groups of different dimension with
+the same name.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from invlift.fem.mesh.foreign_formats import NO_GROUPS, ReadingFailed, read_fore
 from invlift.fem.mesh.gmsh_numbers import check_gmsh_numbers
 from invlift.files.input_files import read_input
 
-#: Largest mesh file that is read.
+#: Largest mesh file that is read, bytes.
 MAX_BYTES = 2**31
 _NUM_NODES = {"vertex": 1, "line": 2, "triangle": 3, "tetra": 4}
-#: Arrays of the groups' numbers, as meshio calls them: of gmsh, Medit and FreeFEM, SU2, and MED.
+#: meshio's names of the arrays of group numbers: of gmsh, Medit and FreeFEM, SU2, and MED.
 _TAGS = "gmsh:physical", "medit:ref", "su2:tag", "cell_tags"
 _CONVERT = "convert it to gmsh .msh (2.2 or 4.1), or to .vtu or .vtk, which keep no named groups"
 
 
 def read_mesh_arrays(path: Path, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Read the arguments of `mesh_from_arrays` from any file that meshio reads, and notes on it.
+    """Read a mesh file by meshio; return the arguments of `mesh_from_arrays`, and notes.
 
     Parameters
     ----------
     path : Path
     name : str
-        How error messages call the file.
+        Name of the file in error messages.
 
     Raises
     ------
@@ -86,21 +86,22 @@ def read_mesh_arrays(path: Path, name: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def read_facet_groups(path: Path, name: str, points: np.ndarray) -> dict[str, np.ndarray]:
-    """Groups of facets by their tags, of a file of facets alone, by the nodes of a mesh.
+    """Read groups of facets from a file of tagged facets; return their nodes in a mesh.
 
     Parameters
     ----------
     path : Path
-        As FEniCS has them in XDMF: one integer for each facet. 0 is no group.
+        File as FEniCS writes it in XDMF, with one integer for each facet. 0 means no group.
     name : str
-        How error messages call the file.
+        Name of the file in error messages.
     points : ndarray, shape (num_nodes, 2 or 3)
-        Of the mesh; nodes of the file are found by their coordinates.
+        Nodes of the mesh; the nodes of the file are matched by their coordinates.
 
     Raises
     ------
     InputError
-        If the file cannot be read, has not one array of integers, or nodes that the mesh has not.
+        If the file cannot be read, does not have exactly one array of integers, or has nodes that
+        are not in the mesh.
     """
     file_mesh, _ = _read_file(path, name)
     whole = {
@@ -137,7 +138,7 @@ def _are_integers(values: np.ndarray) -> bool:
 def _cells_of_groups(
     file_mesh: meshio.Mesh, is_cell: list[bool], cell_type: str
 ) -> tuple[np.ndarray, list[str]]:
-    """Which cells are kept: those in groups where some are in any, else all; and a note."""
+    """Return the mask of the cells to keep, those in groups or all if none is, and a note."""
     tags = file_mesh.cell_data.get("gmsh:physical", [])
     sizes = [len(block.data) for block, use in zip(file_mesh.cells, is_cell, strict=True) if use]
     kept = np.ones(sum(sizes), dtype=bool)
@@ -151,7 +152,7 @@ def _cells_of_groups(
 
 
 def _read_file(path: Path, name: str) -> tuple[meshio.Mesh, bytes]:
-    """What meshio makes of a file, and its content."""
+    """Read a file by meshio; return meshio's mesh, and the content of the file."""
     content = read_input(
         path,
         name,
@@ -168,7 +169,7 @@ def _read_file(path: Path, name: str) -> tuple[meshio.Mesh, bytes]:
 
 
 def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:
-    """Call meshio, with its ways of failing turned into one."""
+    """Call meshio, and turn all its failures into an InputError."""
     try:
         return _read_gmsh(path) if is_gmsh else read_foreign(path)
     except ReadingFailed as reason:
@@ -211,9 +212,9 @@ _GMSH_ENTITIES = _gmsh41._read_entities
 
 
 def _read_entities(*arguments):
-    """As meshio, with group 0, which gmsh has not, where an entity is in none.
+    """Read entities as meshio, but put entities without a group into group 0, unused by gmsh.
 
-    meshio leaves these out, and then has fewer arrays of groups than of elements.
+    meshio leaves them out, and then has fewer arrays of groups than of elements.
     """
     groups, bounding = _GMSH_ENTITIES(*arguments)
     if any(any(own.values()) for own in groups):
@@ -266,9 +267,9 @@ def _physical_names(content: bytes) -> dict[tuple[int, int], str]:
 def _group_members(
     file_mesh: meshio.Mesh, names: dict[tuple[int, int], str]
 ) -> dict[str, list[np.ndarray]]:
-    """Return, for each group and each block of the file, which elements of the block are in it.
+    """Return, for each group and each block of the file, the mask of the block's elements in it.
 
-    A group without a name goes by its number, written as text.
+    A group without a name is named by its number.
     """
     lengths = [len(block.data) for block in file_mesh.cells]
     members: dict[str, list[np.ndarray]] = {}
@@ -281,7 +282,7 @@ def _group_members(
             for mask, index in zip(masks_of(group), index_of_block, strict=True):
                 if index is not None:
                     mask[np.asarray(index, dtype=int)] = True
-    families = getattr(file_mesh, "cell_tags", {})  # of MED: names of the groups of each number
+    families = getattr(file_mesh, "cell_tags", {})  # of MED: names of groups by number
     for key in _TAGS:
         for block_number, tags in enumerate(file_mesh.cell_data.get(key, [])):
             dim = _NUM_NODES[file_mesh.cells[block_number].type] - 1
@@ -297,7 +298,7 @@ def _group_members(
 def _positions(
     members: dict[str, list[np.ndarray]], blocks: list[tuple[str, np.ndarray]], use: list[bool]
 ) -> dict[str, np.ndarray]:
-    """Return each group's positions in the concatenation of the used blocks, if it has any."""
+    """Return the positions of each non-empty group in the concatenation of the used blocks."""
     if not any(use):
         return {}
     positions = {}
@@ -310,7 +311,7 @@ def _positions(
 
 
 def _scalar_fields(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Keep the real scalar fields, as float64; gmsh's own bookkeeping is left out."""
+    """Return the real scalar fields as float64, without gmsh's internal arrays."""
     fields = {}
     for key, values in data.items():
         values = np.asarray(values)

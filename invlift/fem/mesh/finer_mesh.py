@@ -1,4 +1,4 @@
-"""Models whose equation is solved on a refined mesh, and whose coefficients stay as they are."""
+"""Models that solve their equation on a refined mesh, with coefficients on the given mesh."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from invlift.fem.mesh.splitting import split
 from invlift.models.base import ForwardModel
 from invlift.programs.pytrees import static
 
-#: How often edges may be halved for the solution: cells become 64 in the plane and 512 in space.
+#: Largest number of refinements for the solution: a cell becomes 64 cells in 2-D and 512 in 3-D.
 MAX_TIMES = 3
 
 
 class OnFinerMesh(LinearlyMapped):
-    """The readings of a model on a refined mesh as a function of coefficients on the given one.
+    """A model on a refined mesh as a function of the coefficients on the given mesh.
 
-    The field is interpolated, exactly as the given mesh has it; further coefficients are passed on.
-    ``on_mesh`` is as of the model on the given mesh; its ``boundary_flux`` is of the equation on
-    the refined one.
+    Fields are interpolated exactly to the refined mesh, and further coefficients are passed on.
+    ``on_mesh`` is that of the model on the given mesh, except for ``boundary_flux``, which uses the
+    equation on the refined mesh.
 
     Attributes
     ----------
     num_nodes : int
-        Nodes of the given mesh, the first of the refined one.
+        Number of nodes of the given mesh, which are the first nodes of the refined mesh.
     """
 
     num_nodes: int = static(kw_only=True)
 
     def _byproducts(self, inner):
-        """Of the first nodes."""
+        """Return the byproducts at the nodes of the given mesh."""
         names = self.solutions
         return {name: inner.byproducts[name][: self.num_nodes] for name in names}
 
@@ -52,26 +52,27 @@ def refinable(
     times: int = 0,
     barriers: Collection[str] = (),
 ) -> ForwardModel:
-    """The same model, told by ``on_mesh.refined`` how it is with its equation on a refined mesh.
+    """Return a model whose ``on_mesh.refined`` solves the equation on a refined mesh.
 
     Parameters
     ----------
     model : ForwardModel
-        Assembled on the mesh.
+        Model assembled on the mesh.
     mesh : Mesh
     fields : mapping of int to {"nodes", "cells"}
-        Where each field among its coefficients is, by the first of them, in their order.
+        Location of each field among the coefficients, by the index of its first coefficient, in
+        order.
     assemble : callable
-        A refinement of the mesh to the model on that.
+        Function of a refinement that assembles the model on the refined mesh.
     times : int
-        How often the mesh is refined in the model that is returned, 0 to MAX_TIMES.
+        Number of refinements in the returned model, 0 to MAX_TIMES.
     barriers : collection of str
-        Groups across which the solution jumps: it is solved on a mesh that is cut along them.
+        Groups across which the solution jumps; the mesh of the solution is cut along them.
 
     Raises
     ------
     InputError
-        If it is another number.
+        If ``times`` is not an integer from 0 to MAX_TIMES.
     """
     checked_integer("refine_solution", times, 0, MAX_TIMES, "say how often edges are halved")
     barriers = () if mesh.sides else tuple(barriers)  # a mesh that is cut already
@@ -110,19 +111,19 @@ def _on_finer_mesh(model, mesh, fields, assemble, barriers, times: int = 1) -> O
 
 
 def _boundary_flux(flux: Callable, matrix: csr_array, *group: str) -> tuple[Any, Callable]:
-    """As on the refined mesh, of draws on the given one."""
+    """Return the boundary flux of the refined mesh, for draws on the given mesh."""
     further, solution, flux_of = flux(*group)
 
     def of_draws(draws, solutions=None):
-        del solutions  # which are known at the given nodes alone
+        del solutions  # they are known only at the nodes of the given mesh
         return flux_of((matrix @ np.asarray(draws).T).T)
 
     return further, solution, of_draws
 
 
 def extrapolated(change, times: int):
-    """The error of linear elements, from what a mesh with edges halved ``times`` changes.
+    """Return the error of linear elements, from the change after ``times`` refinements.
 
-    Where the solution is smooth each halving leaves a fourth of it (Richardson's extrapolation).
+    For a smooth solution each refinement divides the error by four (Richardson's extrapolation).
     """
     return change / (1.0 - 0.25**times)

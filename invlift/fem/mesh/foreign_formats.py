@@ -1,12 +1,12 @@
-"""Mesh files of all formats but gmsh's, read by meshio in a process of its own.
+"""Reading of mesh files in other formats than gmsh's, by meshio in a separate process.
 
-meshio knows forty formats, and on damaged files some of its readers never end or ask for as much
-memory as a wrong number says. A process of their own can be stopped and has a limit of memory.
+meshio reads forty formats.  On damaged files some of its readers never end, or allocate as much
+memory as a wrong number asks for.  A separate process can be stopped, and has a memory limit.
 
     python -I foreign_formats.py PLACES MESH RESULT
 
-writes what it has read, or why it could not, to RESULT; PLACES are those where it finds modules, as
-a list in Python.  It needs meshio alone.
+writes the mesh, or the reason of a failure, to RESULT.  PLACES is the module search path, as a
+Python list.  The process imports only meshio.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import meshio
 
-#: Time and memory that reading may take, s and bytes, and what each byte of the file adds.
+#: Limits of time, s, and memory, bytes, of a reading, and their increase per byte of the file.
 SECONDS, SECONDS_PER_BYTE = 8.0, 1e-6
 MEMORY, MEMORY_PER_BYTE = 2**31, 100
 
 
-#: Why a MED file without groups is not read.
+#: Reason of the failure for a MED file without groups.
 NO_GROUPS = "no groups of nodes or elements"
 
 
 class ReadingFailed(Exception):
-    """Reading took too long or too much memory, or meshio gave up; with the reason in words."""
+    """Reading exceeded its time or memory, or meshio failed; the message gives the reason."""
 
 
 def read_foreign(path: Path) -> meshio.Mesh:
-    """What meshio makes of a file.
+    """Read a mesh file by meshio in a separate process.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def read_foreign(path: Path) -> meshio.Mesh:
     limit = SECONDS + SECONDS_PER_BYTE * path.stat().st_size
     with tempfile.TemporaryDirectory(prefix="invlift-") as folder:
         result = Path(folder) / "mesh"
-        # Isolated (-I), as the working folder holds a user's data: its modules are not to be run.
+        # Isolated (-I): the working folder holds a user's data, and its modules must not be run.
         places = repr(_search_path())
         command = [sys.executable, "-I", __file__, places, str(path), str(result)]
         try:
@@ -71,7 +71,7 @@ def read_foreign(path: Path) -> meshio.Mesh:
 
 
 def _search_path() -> list[str]:
-    """Where this process finds modules, but for the working folder."""
+    """Return the module search path of this process, without the working folder."""
     here = os.path.realpath(os.getcwd())
     places = [os.path.abspath(place) for place in sys.path if isinstance(place, str)]
     return [place for place in places if os.path.realpath(place) != here]
@@ -83,9 +83,9 @@ def _main(path: str, result: str) -> None:
     _limit_memory(MEMORY + MEMORY_PER_BYTE * Path(path).stat().st_size)
     try:
         answer = meshio.read(path)
-    except KeyError as reason:  # which is how meshio says that a MED file lacks a part
+    except KeyError as reason:  # meshio raises it for a MED file that lacks a part
         answer = NO_GROUPS if _lacks_groups(path) else f"KeyError: {reason}"
-    # meshio calls sys.exit when no reader accepts the file; its readers raise anything at all.
+    # meshio calls sys.exit when no reader accepts the file; its readers raise any exception.
     except (Exception, SystemExit) as reason:
         is_telling = str(reason) and not isinstance(reason, SystemExit)
         answer = f"{type(reason).__name__}: {reason}" if is_telling else ""
@@ -93,7 +93,7 @@ def _main(path: str, result: str) -> None:
 
 
 def _lacks_groups(path: str) -> bool:
-    """Whether a MED file has a mesh, and no groups: no part for them, or families without names."""
+    """Return whether a MED file has a mesh, but no groups or only families without names."""
     if Path(path).suffix.lower() != ".med":
         return False
     import h5py
@@ -113,7 +113,7 @@ def _lacks_groups(path: str) -> bool:
 
 
 def _limit_memory(size: int) -> None:
-    """Limit this process's memory, where the system can and no lower limit stands."""
+    """Limit the memory of this process, if the system can, unless a lower limit exists."""
     try:
         import resource
     except ImportError:

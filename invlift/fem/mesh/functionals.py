@@ -9,12 +9,12 @@ from scipy.sparse import csr_array
 
 
 def rows_of(places: np.ndarray, weights: np.ndarray, size: int) -> csr_array:
-    """Weighted sums of a field's values.
+    """Return the matrix of k weighted sums of a field's values.
 
     Parameters
     ----------
     places : (k, c) array of int
-        Nodes or cells whose values go into each of k sums.
+        Nodes or cells of each sum.
     weights : (k, c) array
     size : int
         Number of nodes or cells.
@@ -22,21 +22,21 @@ def rows_of(places: np.ndarray, weights: np.ndarray, size: int) -> csr_array:
     Returns
     -------
     (k, size) sparse array
-        To be multiplied with the field's values.
+        Matrix to be multiplied by the field's values.
     """
     rows = np.repeat(np.arange(len(places)), places.shape[1])
     return csr_array((weights.ravel(), (rows, places.ravel())), shape=(len(places), size))
 
 
 def mean_over(places: np.ndarray, sizes: np.ndarray, size: int) -> csr_array:
-    """Mean over simplices of a field that is linear between their corners.
+    """Return the matrix of the mean over simplices of a field that is linear on each simplex.
 
     Parameters
     ----------
     places : (k, c) array of int
-        Corners of cells or facets; of a field that is constant in each cell the cells, (k, 1).
+        Corners of cells or facets; for a field that is constant in each cell, the cells, (k, 1).
     sizes : (k,) array
-        Lengths, areas or volumes.
+        Lengths, areas or volumes of the simplices.
     size : int
         Number of nodes or cells.
 
@@ -49,7 +49,7 @@ def mean_over(places: np.ndarray, sizes: np.ndarray, size: int) -> csr_array:
 
 
 def facet_sizes(corners: np.ndarray) -> np.ndarray:
-    """Lengths or areas of facets, (k,), with corners (k, dim, dim)."""
+    """Return the lengths or areas of facets, (k,), with corners (k, dim, dim)."""
     edges = corners[:, 1:] - corners[:, :1]
     gram = np.linalg.det(edges @ edges.transpose(0, 2, 1))
     return np.sqrt(gram) / math.factorial(edges.shape[1])

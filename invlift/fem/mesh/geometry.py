@@ -1,9 +1,10 @@
-"""Where points lie in a simplex mesh: exact searches, vectorised over points.
+"""Exact searches for the cells and facets of a simplex mesh near points, vectorised over points.
 
-The searches are guaranteed rather than heuristic. Simplices are sorted into classes by the radius
-of the ball round their centroid that holds them, each class at most a factor two wide. Within a
-class a k-d tree of centroids with the class's largest radius finds every simplex that can matter,
-also in strongly graded meshes, and no neighbour walk can get lost at a hole or a reentrant corner.
+The searches are guaranteed, not heuristic. Simplices are sorted into classes by the radius of the
+enclosing ball around their centroid; radii in a class differ by at most a factor of two. In each
+class, a k-d tree of centroids with the largest radius of the class finds all simplices that can
+matter, also in strongly graded meshes. There is no walk along neighbours, which could fail at a
+hole or a reentrant corner.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.spatial import cKDTree
 
-#: Closer to a simplex than this, by the diameter of the mesh, is inside.
+#: Tolerance of "inside a simplex", relative to the diameter of the mesh.
 RELATIVE_TOLERANCE = 1e-9
 _PAIRS_AT_ONCE = 500_000  # bounds the memory of a search, about 100 MB
 
 
 class SimplexSearch:
-    """Finds all simplices within a distance of points, and perhaps a few more.
+    """Search for the simplices within a distance of points; it may return a few more.
 
     Parameters
     ----------
     corners : ndarray, shape (num_simplices, num_corners, dim)
-        Kept under this name.
+        Corners of the simplices; also an attribute.
     """
 
     def __init__(self, corners: np.ndarray) -> None:
@@ -68,7 +69,7 @@ def barycentric(corners: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np
     Returns
     -------
     coordinates : ndarray, shape (k, dim + 1)
-        They add to 1; all in [0, 1] inside.
+        Their sum is 1; inside the simplex all are in [0, 1].
     depths : ndarray, shape (k, dim + 1)
         Distance from the facet opposite to each corner, negative beyond it; in length units.
     """
@@ -90,18 +91,18 @@ def find_cells(
     Parameters
     ----------
     cells : SimplexSearch
-        Of num_cells cells.
+        Search over the num_cells cells.
     points : ndarray, shape (k, dim)
     tolerance : float
-        A point this far beyond a facet still counts as inside; in length units.
+        Distance beyond a facet at which a point still counts as inside; in length units.
 
     Returns
     -------
     cell : ndarray of int, shape (k,)
-        -1 for points outside. Of several cells at a shared facet or node, the one in which the
-        point lies deepest, then the one of lowest index.
+        -1 for points outside. If several cells share the point, it is the cell in which the point
+        lies deepest, and of equal ones the one with the lowest index.
     weights : ndarray, shape (k, dim + 1)
-        Barycentric coordinates, within [0, 1] and adding to 1.
+        Barycentric coordinates in [0, 1], with sum 1.
     """
     corners, cell = cells.corners, np.full(len(points), -1)
     depth = np.full(len(points), -np.inf)
@@ -125,7 +126,7 @@ def find_cells(
 
 
 def closest_on_segment(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return the weights of the point of each segment that is closest to a given point.
+    """Return the barycentric weights of the closest point on each segment to a given point.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ def closest_on_segment(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray, shape (k, 2)
-        Weights of the two ends; within [0, 1], adding to 1.
+        Weights of the two ends, in [0, 1] with sum 1.
     """
     edge = corners[:, 1] - corners[:, 0]
     along = ((points - corners[:, 0]) * edge).sum(axis=1) / (edge**2).sum(axis=1)
@@ -144,10 +145,10 @@ def closest_on_segment(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def closest_on_triangle(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return the weights of the point of each triangle that is closest to a given point.
+    """Return the barycentric weights of the closest point on each triangle to a given point.
 
-    Either the foot of the perpendicular lies in the triangle, or the closest point is on an edge:
-    all three edges are tried, which costs little and has no special cases.
+    If the foot of the perpendicular lies in the triangle, it is the closest point. Else the closest
+    point is on an edge. All three edges are tried, which costs little and has no special cases.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def closest_on_triangle(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray, shape (k, 3)
-        Weights of the three corners; within [0, 1], adding to 1.
+        Weights of the three corners, in [0, 1] with sum 1.
     """
     best = np.zeros((len(points), 3))
     smallest = np.full(len(points), np.inf)
@@ -198,11 +199,11 @@ def find_closest_facet(
     Returns
     -------
     facet : ndarray of int, shape (k,)
-        Of several at the same distance, one of them.
+        One of the nearest facets, if there are several.
     weights : ndarray, shape (k, dim)
         Barycentric coordinates of the closest point on that facet.
     distance : ndarray, shape (k,)
-        In length units.
+        Distance, in length units.
     """
     closest_fn = closest_on_segment if corners.shape[1] == 2 else closest_on_triangle
     facet = np.zeros(len(points), dtype=int)

@@ -1,6 +1,6 @@
-"""Counts and node numbers of a gmsh file, looked at before meshio allocates arrays of their size.
+"""Checks of the counts and node numbers in a gmsh file, before meshio allocates arrays for them.
 
-A number with a digit too many would otherwise cost gigabytes before anything is found wrong.
+Without them, one wrong digit could allocate gigabytes before an error is found.
 Format: https://gmsh.info/doc/texinfo/gmsh.html#MSH-file-format.
 """
 
@@ -12,27 +12,27 @@ import numpy as np
 
 from invlift.errors import InputError
 
-#: Largest number of a node: gmsh leaves gaps, but not of this size.
+#: Largest node number: gmsh leaves gaps in the numbers, but not of this size.
 MAX_NODE_NUMBER = 10_000_000
-#: Nodes of an element by gmsh's number of its kind: vertex, line, triangle, quadrangle,
-#: tetrahedron, hexahedron, prism, pyramid, and their second order.
+#: Number of nodes of an element by gmsh's element type: vertex, line, triangle, quadrangle,
+#: tetrahedron, hexahedron, prism, pyramid, and second-order elements.
 _NUM_NODES = {15: 1, 1: 2, 2: 3, 3: 4, 4: 4, 5: 8, 6: 6, 7: 5, 8: 3, 9: 6, 10: 9, 11: 10}
 
 
 def check_gmsh_numbers(content: bytes, name: str) -> None:
-    """Check that what the file counts is in it, and that its nodes have numbers of sensible size.
+    """Check that the file has as many entries as it announces, and no too large node numbers.
 
     Parameters
     ----------
     content : bytes
-        Of the file; begins with ``$MeshFormat``.
+        Content of the file, which begins with ``$MeshFormat``.
     name : str
-        How error messages call it.
+        Name of the file in error messages.
 
     Raises
     ------
     InputError
-        Naming the section.
+        If a check fails; the message names the section.
     """
     if b"$ParametricNodes" in content:
         _refuse_parametric(f"{name}, $ParametricNodes")
@@ -43,7 +43,7 @@ def check_gmsh_numbers(content: bytes, name: str) -> None:
             "one that is partitioned",
             "save it before it is partitioned (in gmsh: Mesh > Unpartition)",
         )
-    # meshio may take the start of a line that was cut for the whole line.
+    # meshio may read a truncated line as a whole line.
     if not (b"$EndNodes" in content and b"$EndElements" in content):
         raise InputError(
             name,
@@ -52,7 +52,7 @@ def check_gmsh_numbers(content: bytes, name: str) -> None:
             "the file is cut short: write it again",
         )
     if re.search(rb"^\$[ -~]{200}", content, re.MULTILINE):
-        # meshio prints it in colours, for minutes.
+        # meshio would print such a name in colours, for minutes.
         raise InputError(
             name,
             "sections of known names",
@@ -61,7 +61,7 @@ def check_gmsh_numbers(content: bytes, name: str) -> None:
         )
     version, is_binary = _format(content, name)
     if version == b"2.2" and is_binary:
-        return  # where meshio takes the nodes to be numbered one by one
+        return  # meshio assumes consecutive node numbers here
     walk = _walk_22 if version == b"2.2" else _walk_41
     for section in ("Nodes", "Elements"):
         where = f"{name}, ${section}"
@@ -92,7 +92,7 @@ def _refuse_parametric(where: str) -> None:
 
 
 def _format(content: bytes, name: str) -> tuple[bytes, bool]:
-    """Version of the format, and whether the file is binary."""
+    """Return the version of the format, and whether the file is binary."""
     words = content[:100].split()
     if len(words) < 4 or words[1] not in (b"2.2", b"4.1") or words[2] not in (b"0", b"1"):
         found = b" ".join(words[1:4]).decode("ascii", errors="replace")
@@ -112,11 +112,11 @@ def _format(content: bytes, name: str) -> tuple[bytes, bool]:
 
 
 class _Parametric(Exception):
-    """Nodes have further coordinates, which meshio does not read."""
+    """Nodes have parametric coordinates, which meshio does not read."""
 
 
 class _Numbers:
-    """The numbers of a section one after another, whether they are text or binary."""
+    """Reader of the numbers in a section, text or binary, one after another."""
 
     def __init__(self, content: bytes, section: str, is_binary: bool) -> None:
         start = content.index(b"$" + section.encode())
@@ -127,7 +127,7 @@ class _Numbers:
         self._words = None if is_binary else self._content.split()
 
     def take(self, count: int, kind: str = "u8") -> np.ndarray:
-        """The next so many; the kind is that of binary files, text may hold any."""
+        """Return the next ``count`` numbers; ``kind`` is their type in a binary file."""
         size = np.dtype(kind).itemsize if self._is_binary else 1
         whole = self._content if self._is_binary else self._words
         if not 0 <= count <= (len(whole) - self._place) // size:
@@ -139,20 +139,20 @@ class _Numbers:
         return np.array(part, dtype=float)
 
     def skip(self, count: int, kind: str) -> None:
-        """Pass over the next so many."""
+        """Skip the next ``count`` numbers."""
         self.take(count, kind)
 
 
 def _walk_22(numbers: _Numbers, section: str) -> int:
-    """Largest node number of a section of version 2.2."""
+    """Return the largest node number of a section of version 2.2."""
     count = int(numbers.take(1)[0])
     if section == "Elements":
-        return 0  # read line by line, which finds a wrong number in its line
+        return 0  # meshio reads elements line by line, and so finds a wrong number
     return int(numbers.take(4 * count)[::4].max(initial=0))
 
 
 def _walk_41(numbers: _Numbers, section: str) -> int:
-    """Largest node number of a section of version 4.1."""
+    """Return the largest node number of a section of version 4.1."""
     num_blocks, total = map(int, numbers.take(4)[:2])
     largest = num_found = 0
     for _ in range(num_blocks):
@@ -160,14 +160,14 @@ def _walk_41(numbers: _Numbers, section: str) -> int:
         count = int(numbers.take(1)[0])
         num_found += count
         if section == "Nodes":
-            if kind == 1:  # in this section a flag
+            if kind == 1:  # in this section it is the flag "parametric"
                 raise _Parametric
             largest = max(largest, int(numbers.take(count).max(initial=0)))
             numbers.skip(3 * count, "f8")
         else:
             numbers.skip(count * (1 + _NUM_NODES.get(kind, 1)), "u8")
             if kind not in _NUM_NODES:
-                return largest  # which meshio names
+                return largest  # meshio names the unknown type in its error
     if num_found != total:
         raise ValueError("blocks of another number of entries than announced")
     return largest

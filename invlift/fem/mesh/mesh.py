@@ -1,7 +1,7 @@
-"""Simplex meshes in two or three dimensions, with named groups, checked once on the way in.
+"""Simplex meshes in two or three dimensions, with named groups, checked at construction.
 
-Everything downstream may rely on a `Mesh`: linear triangles or tetrahedra, positively oriented,
-without orphan nodes, degenerate, duplicate or overlapping elements.
+A `Mesh` has linear triangles or tetrahedra with positive orientation.  It has no orphan nodes, and
+no degenerate, duplicate or overlapping elements.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Mesh:
     name : str
         The file as the user gave it, for error messages.
     notes : tuple of str
-        What of the file is left out, or changed.
+        Parts of the file that were left out or changed.
     unit : str
-        That of length, or "" if it is not known.
+        Unit of length, or "" if it is not known.
     sides : mapping of str to ndarray of int64, shape (2, num_facets, dim)
-        Groups inside the body of which both sides have nodes of their own, each in the order of the
-        other: see :mod:`invlift.fem.mesh.splitting`.
+        Groups inside the body along which the mesh is cut: the facets of both sides, in the same
+        order, with separate nodes.  See :mod:`invlift.fem.mesh.splitting`.
     """
 
     points: np.ndarray
@@ -73,12 +73,12 @@ class Mesh:
 
     @property
     def size(self) -> str:
-        """Number of nodes and cells, in words."""
+        """Text with the numbers of nodes and cells."""
         kind = "triangles" if self.dim == 2 else "tetrahedra"
         return f"{self.num_nodes} nodes, {self.num_cells} {kind}"
 
     def __repr__(self) -> str:
-        """Return what there is, in a line: arrays would fill pages."""
+        """Return sizes and names of groups and fields in one line, without the arrays."""
         kinds = {"boundary groups": self.boundaries, "subdomains": self.subdomains}
         kinds |= {"fields": self.point_fields | self.cell_fields}
         groups = (f"; {kind} {', '.join(named)}" for kind, named in kinds.items() if named)
@@ -111,13 +111,13 @@ class Mesh:
         return mesh_checks.signed_volumes(self.points, self.cells)
 
     def is_same(self, other: Mesh) -> bool:
-        """Whether another mesh has these nodes and cells, in this order."""
+        """Return whether another mesh has the same nodes and cells, in the same order."""
         return other is self or (
             np.array_equal(other.points, self.points) and np.array_equal(other.cells, self.cells)
         )
 
     def places_of(self, location: str) -> np.ndarray:
-        """Nodes, or middles of the cells, where the coefficients of a field are: (N, dim).
+        """Return the positions of a field's coefficients, nodes or midpoints of cells, (N, dim).
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Mesh:
 
     @cached_property
     def inner_facets(self) -> np.ndarray:
-        """Nodes of the facets inside the body where subdomains meet, or of a group, (k, dim)."""
+        """Facets inside the body between subdomains, or in a boundary group, by nodes, (k, dim)."""
         rows, _ = mesh_checks.facets_of_cells(self.cells)
         ids, first = mesh_checks.row_ids(rows)
         members = np.zeros((self.num_cells, len(self.subdomains)), dtype=bool)
@@ -171,9 +171,9 @@ class Mesh:
 
     @cached_property
     def components(self) -> np.ndarray:
-        """Number of the connected part of the body that each node is in, shape (num_nodes,).
+        """Index of the connected part of the body of each node, shape (num_nodes,).
 
-        Both sides of a group are in one part.
+        Both sides of a cut belong to the same part.
         """
         across = [each.reshape(2, -1) for each in self.sides.values()]
         within = np.stack([np.repeat(self.cells[:, 0], self.dim), self.cells[:, 1:].ravel()])
@@ -190,7 +190,7 @@ class Mesh:
             A boundary group of the mesh; "boundary" is all exterior facets, unless the mesh has a
             group of that name.
         where : str, optional
-            What an error message should blame, for example the key in the problem file.
+            Place for error messages, for example the key in the problem file.
 
         Returns
         -------
@@ -228,14 +228,14 @@ class Mesh:
         raise _unknown(self, "subdomain", subdomain, list(self.subdomains), where)
 
     def values_at(self, points: np.ndarray, place: Literal["node", "cell"]) -> csr_array:
-        """Values at points of a field, as a matrix to be multiplied with its values.
+        """Return the interpolation matrix from a field's coefficients to its values at points.
 
         Parameters
         ----------
         points : (k, dim) array
             Positions, in length units.
         place : "node" or "cell"
-            Where the field lives: it is linear between nodes, or constant in each cell.
+            Location of the coefficients: the field is linear between nodes, or constant in cells.
 
         Returns
         -------
@@ -244,7 +244,7 @@ class Mesh:
         Raises
         ------
         InputError
-            If the points are no numbers, have another dimension, or some are outside the mesh.
+            If the points are not numbers, have the wrong dimension, or some are outside the mesh.
         """
         points = mesh_checks.checked_places(points, self.dim)
         cell, weights = self.find_cells(points)
@@ -263,7 +263,7 @@ class Mesh:
         return functionals.rows_of(self.cells[cell], weights, self.num_nodes)
 
     def find_cells(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cell of each point, (k,), or -1 outside, and barycentric coordinates, (k, dim + 1).
+        """Find the cell of each point, (k,), -1 outside, and barycentric weights, (k, dim + 1).
 
         A point outside by less than 1e-9 of the mesh's diameter counts as inside.
         """
@@ -271,7 +271,7 @@ class Mesh:
         return find_cells(self.cell_search, points, tolerance)
 
     def is_on_sides(self, points: np.ndarray) -> np.ndarray:
-        """Whether each of some points, (k, dim), is where a solution has two values, (k,)."""
+        """Return for points, (k, dim), whether they are on a cut, (k,), with two values there."""
         is_on = np.zeros(len(points), dtype=bool)
         for facets, _ in self.sides.values():
             distances = find_closest_facet(self.points[facets], points)[2]
@@ -280,22 +280,22 @@ class Mesh:
 
     @cached_property
     def cell_search(self) -> SimplexSearch:
-        """What finds cells near points."""
+        """Search for cells near points."""
         return SimplexSearch(self.points[self.cells])
 
     def mean_over(
         self, group: str | None, place: Literal["node", "cell"], where: str | None = None
     ) -> csr_array:
-        """Mean of a field over a group, as a matrix to be multiplied with its values.
+        """Return the matrix of a field's mean over a group, to be multiplied by its coefficients.
 
         Parameters
         ----------
         group : str or None
             A subdomain or else a boundary group; None for the whole body.
         place : "node" or "cell"
-            Where the field lives.
+            Location of the field's coefficients.
         where : str, optional
-            What an error message should blame.
+            Place for error messages.
 
         Returns
         -------
@@ -304,7 +304,7 @@ class Mesh:
         Raises
         ------
         InputError
-            If there is no such group, or it is a boundary group and the field lives on the cells.
+            If there is no such group, or it is a boundary group and the field is on the cells.
         """
         if place == "node":
             return functionals.mean_over(*self._parts_of(group, where), self.num_nodes)
@@ -314,15 +314,15 @@ class Mesh:
         return functionals.mean_over(cells[:, None], self.volumes[cells], self.num_cells)
 
     def middles_of(self, group: str | None) -> tuple[np.ndarray, np.ndarray]:
-        """Middles, (k, dim), of the cells or facets of a group, and their shares of it, (k,).
+        """Return midpoints, (k, dim), of a group's cells or facets, and their share of it, (k,).
 
-        Groups are as of :meth:`mean_over`.
+        Groups are those of :meth:`mean_over`.
         """
         corners, sizes = self._parts_of(group, None)
         return self.points[corners].mean(axis=1), sizes / sizes.sum()
 
     def _parts_of(self, group, where):
-        """Corners, (k, c), and sizes, (k,), of the cells or facets of a group."""
+        """Return corners, (k, c), and sizes, (k,), of the cells or facets of a group."""
         if group is None:
             return self.cells, self.volumes
         if group in self.subdomains:
@@ -337,14 +337,15 @@ class Mesh:
     def point_field(
         self, field: str, where: str | None = None, group: str | None = None
     ) -> np.ndarray:
-        """Return a field on the nodes, shape (num_nodes,): of the mesh, or an expression's values.
+        """Return a field of the mesh, or the values of an expression, on the nodes, (num_nodes,).
 
         Raises
         ------
         InputError
-            If the mesh has no such field (the message lists those it has) and it is no expression
-            in x, y and z (:mod:`invlift.fem.mesh.expressions`); or it is not finite, on
-            a boundary group if one is given: exports of boundary data have NaN elsewhere.
+            If the mesh has no such field (the message lists those it has) and it is not an
+            expression in x, y and z (:mod:`invlift.fem.mesh.expressions`).  Or if a value is not
+            finite; with a boundary group only its nodes count, because exports of boundary data
+            have NaN elsewhere.
         """
         nodes = slice(None) if group is None else np.unique(self.facets(group, where))
         return self._field(field, "point field", self.point_fields, where, nodes)
@@ -352,7 +353,7 @@ class Mesh:
     def field(self, field: str, where: str | None = None) -> np.ndarray:
         """Return a field on the nodes, shape (num_nodes,), or on the cells, shape (num_cells,).
 
-        A field on the nodes comes first where both have the name. Raises as `point_field`.
+        If both have the name, it is the field on the nodes. Raises as `point_field`.
         """
         both = {**self.cell_fields, **self.point_fields}
         return self._field(field, "point or cell field", both, where)
@@ -403,7 +404,7 @@ def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | No
 def check_anchored(mesh: Mesh, groups: Iterable[str]) -> None:
     """Check that each connected part of the body has a Dirichlet or Robin facet.
 
-    Without one the solution on that part is determined only up to a constant and the stiffness
+    Without one, the solution on that part is determined only up to a constant, and the stiffness
     matrix is singular.
 
     Parameters
@@ -415,7 +416,8 @@ def check_anchored(mesh: Mesh, groups: Iterable[str]) -> None:
     Raises
     ------
     InputError
-        If there are none, or naming the size and place of the first part without a condition.
+        If there are no such groups, or a part has no condition; the message names its size and
+        position.
     """
     groups = list(groups)
     if not groups:
@@ -443,8 +445,9 @@ def check_anchored(mesh: Mesh, groups: Iterable[str]) -> None:
 def mesh_quality(mesh: Mesh) -> np.ndarray:
     """Return the radius-ratio quality of each cell, shape (num_cells,), in (0, 1].
 
-    dim times the inscribed over the circumscribed radius: 1 for an equilateral simplex, near 0
-    for a sliver (Liu & Joe 1994, "Relationship between tetrahedron shape measures", eq. for rho).
+    It is dim times the inscribed radius over the circumscribed radius: 1 for an equilateral
+    simplex, near 0 for a sliver (Liu & Joe 1994, "Relationship between tetrahedron shape measures",
+    eq. for rho).
     """
     corners = mesh.points[mesh.cells]
     edges = corners[:, 1:] - corners[:, :1]

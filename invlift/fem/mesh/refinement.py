@@ -1,8 +1,8 @@
-"""Meshes with every edge halved: nested, and with the groups and fields of the given mesh.
+"""Uniform refinement of meshes: every edge is halved, groups and fields are transferred.
 
-A triangle becomes four alike.  A tetrahedron becomes four alike at its corners, and the octahedron
-between them four more, round the shortest of its diagonals (Bey 1995, "Tetrahedral grid
-refinement", Computing 55, sections 2 and 3).
+A triangle becomes four similar ones.  A tetrahedron becomes four similar ones at its corners, and
+the octahedron between them becomes four more, around its shortest diagonal (Bey 1995, "Tetrahedral
+grid refinement", Computing 55, sections 2 and 3).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, eye_array
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh.mesh import Mesh
 
-#: Edges by their local corners, whose middles are the nodes of a cell from dim + 1 on.
+#: Edges by their local corners; their midpoints are the local nodes of a cell from dim + 1 on.
 _EDGES = {
     2: np.array([[0, 1], [0, 2], [1, 2]]),
     3: np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]),
@@ -25,27 +25,27 @@ _AT_CORNERS = {
     2: np.array([[0, 3, 4], [1, 3, 5], [2, 4, 5]]),
     3: np.array([[0, 4, 5, 6], [1, 4, 7, 8], [2, 5, 7, 9], [3, 6, 8, 9]]),
 }
-#: Diagonals of the octahedron, between middles of opposite edges, and the ring round each.
+#: Diagonals of the octahedron, between midpoints of opposite edges, and the ring around each.
 _DIAGONALS = np.array([[4, 9], [5, 8], [6, 7]])
 _RINGS = np.array([[5, 6, 8, 7], [4, 6, 9, 7], [4, 5, 9, 8]])
 
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """A refined mesh, and where what belongs to the given one is on it.
+    """A refined mesh, with the maps of nodes, cells and corners from the given mesh.
 
     Attributes
     ----------
     given : Mesh
     mesh : Mesh
-        Its first nodes are those of the given mesh.
+        The refined mesh; its first nodes are those of the given mesh.
     nodes : (num_fine_nodes, num_nodes) sparse array
-        Values at its nodes of a field that is linear in the given cells.
+        Interpolation matrix of a field that is linear in the given cells.
     parents : (num_fine_cells,) array of int
-        The given cell that each of its cells is a part of.
+        The given cell that contains each fine cell.
     corners : (num_cells, dim + 1) array of int
-        Where the corners of the given cells are among those of its cells: corner j of its cell i is
-        i (dim + 1) + j.
+        For each corner of the given cells the index of a corner of a fine cell: i (dim + 1) + j for
+        corner j of fine cell i.
     """
 
     given: Mesh
@@ -55,7 +55,7 @@ class Refinement:
     corners: np.ndarray
 
     def after(self, first: Refinement) -> Refinement:
-        """As a refinement of the mesh that another made this one's mesh of."""
+        """Compose with a first refinement; return the refinement of the first one's given mesh."""
         return replace(
             self,
             given=first.given,
@@ -65,9 +65,9 @@ class Refinement:
         )
 
     def of_field(self, location: str) -> csr_array:
-        """Values of a field on the refined mesh from those on the given one, (N_fine, N).
+        """Return the matrix from a field on the given mesh to the refined mesh, (N_fine, N).
 
-        The field is at the "nodes" or in the "cells"; of anything else an InputError.
+        The location of the field is "nodes" or "cells"; any other is an InputError.
         """
         self.given.places_of(location)
         if location == "nodes":
@@ -84,13 +84,13 @@ def refined(mesh: Mesh, times: int = 1) -> Refinement:
     ----------
     mesh : Mesh
     times : int
-        How often, 0 or more.
+        Number of refinements, 0 or more.
 
     Returns
     -------
     Refinement
-        Each cell is cut into 2^(dim times) of the same volume; boundary groups, subdomains, point
-        fields (linear between nodes) and cell fields are those of the given mesh.
+        Each cell is divided into 2^(dim times) cells of equal volume.  Boundary groups, subdomains,
+        point fields (linear between nodes) and cell fields are those of the given mesh.
     """
     corners = np.arange(mesh.cells.size).reshape(mesh.cells.shape)
     nodes, cells = csr_array(eye_array(mesh.num_nodes)), np.arange(mesh.num_cells)
@@ -137,7 +137,7 @@ def _once(mesh: Mesh) -> Refinement:
 
 
 def _octahedra(points: np.ndarray, local: np.ndarray) -> np.ndarray:
-    """Tetrahedra round the shortest diagonal of what is left of each cell, (num_cells, 4, 4)."""
+    """Divide the octahedron in each cell into tetrahedra, (num_cells, 4, 4)."""
     ends = points[local[:, _DIAGONALS]]
     shortest = np.linalg.norm(ends[:, :, 0] - ends[:, :, 1], axis=2).argmin(axis=1)
     diagonal, ring = _DIAGONALS[shortest], _RINGS[shortest]
@@ -148,17 +148,17 @@ def _octahedra(points: np.ndarray, local: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Middles:
-    """Nodes in the middle of edges, which are sorted; the first has the number ``start``."""
+    """Nodes at the midpoints of sorted edges; the first node has the number ``start``."""
 
     edges: np.ndarray
     start: int
 
     def of(self, ends: np.ndarray) -> np.ndarray:
-        """Of edges (k, 2)."""
+        """Return the nodes, (k,), at the midpoints of edges, (k, 2)."""
         return self.start + mesh_checks.find_rows(np.sort(ends, axis=1), self.edges)
 
     def halved(self, facets: np.ndarray) -> np.ndarray:
-        """Parts of facets, (k, dim) to (2^(dim - 1) k, dim), as groups of a mesh have them."""
+        """Divide facets, (k, dim), into (2^(dim - 1) k, dim), in the format of a mesh's groups."""
         if facets.shape[1] == 2:
             middle = self.of(facets)
             parts = [[facets[:, 0], middle], [facets[:, 1], middle]]

@@ -1,4 +1,4 @@
-"""Meshes cut along groups of facets inside the body, so that a solution may jump there."""
+"""Cuts of meshes along groups of facets inside the body, where a solution may jump."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from invlift.fem.mesh.refinement import Refinement
 
 
 def split(mesh: Mesh, groups: Sequence[str], key: str) -> Refinement:
-    """Give both sides of boundary groups nodes of their own.
+    """Cut a mesh along boundary groups: the two sides get separate nodes.
 
-    A node gets a copy for each further part that the groups cut its cells into; so the ends of a
-    group inside the body stay single.
+    The groups divide the cells around a node into parts; the node gets a copy for each part but
+    one.  The ends of a group inside the body therefore stay single nodes.
 
     Parameters
     ----------
     mesh : Mesh
     groups : sequence of str
     key : str
-        What error messages blame, with the group.
+        Place for error messages, together with the group.
 
     Returns
     -------
     Refinement
-        With the cells of the mesh, and its nodes first. Its mesh has ``sides``, and the outer
-        boundary of the given one as the group "boundary".
+        A refinement with the same cells, whose first nodes are those of the mesh.  The cut mesh has
+        ``sides``, and the outer boundary of the given mesh as the group "boundary".
 
     Raises
     ------
@@ -57,7 +57,7 @@ def split(mesh: Mesh, groups: Sequence[str], key: str) -> Refinement:
     last[ids] = np.arange(len(ids))
 
     def on_side(facets: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Nodes of facets in the order of theirs, as the cells have them whose facets are at."""
+        """Return the new nodes of facets, in the same order, on the side of the cells of ``at``."""
         old, new = mesh.cells[at // size], cells[at // size]
         place = np.argmax(facets[:, :, None] == old[:, None, :], axis=2)
         return np.take_along_axis(new, place, axis=1)
@@ -89,12 +89,12 @@ def split(mesh: Mesh, groups: Sequence[str], key: str) -> Refinement:
 
 
 def _with_copies(mesh: Mesh, ids, rows, is_cut) -> tuple[np.ndarray, np.ndarray]:
-    """Cells with copies of nodes, (num_cells, dim + 1), and what nodes these are copies of."""
+    """Return cells with copied nodes, (num_cells, dim + 1), and the original node of each copy."""
     size = mesh.dim + 1
     corners = mesh.cells.ravel()
     is_near = np.zeros(mesh.num_nodes, dtype=bool)
     is_near[rows[is_cut[ids]]] = True
-    # Corners of cells at one node are joined where their cells share a facet that is not cut.
+    # Two corners of cells at the same node are joined if the cells share a facet that is not cut.
     order = np.argsort(ids, kind="stable")
     pair = np.flatnonzero((ids[order][1:] == ids[order][:-1]) & ~is_cut[ids[order][1:]])
     one, other = order[pair], order[pair + 1]
