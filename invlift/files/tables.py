@@ -94,7 +94,7 @@ def integer(low: int | None = None, high: int | None = None):
     return Annotated[int, Field(ge=low, le=high)]
 
 
-#: Registries whose tables are being described now.
+#: Registries whose tables are being described.
 _DESCRIBED: ContextVar[tuple[Mapping, ...]] = ContextVar("described", default=())
 
 
@@ -174,7 +174,7 @@ def one_of(
     default: str | None = None,
     other: type[Table] | None = None,
 ):
-    """Return the type of a table that is one of those in a registry: see :class:`OneOf`."""
+    """Return the type of a table from a registry: see :class:`OneOf`."""
     return Annotated[Table, OneOf(registry, key, default, other)]
 
 

@@ -102,7 +102,7 @@ class PosteriorDraws:
         return max(map(len, self.chains[0].draws.values()))
 
     def draws(self, name: str) -> list[np.ndarray]:
-        """Draws of one quantity: a list of (num_draws, ...) arrays, one per chain, not copied.
+        """Return the draws of a quantity: (num_draws, ...) arrays, one per chain, not copied.
 
         If memory was too small for all draws of a field, only draws 0, k, 2 k, ... are stored, with
         `every[name]` = k.
@@ -113,7 +113,7 @@ class PosteriorDraws:
         return self.all_draws[name]
 
     def __getitem__(self, name: str) -> xr.DataArray:
-        """Draws of one quantity, with names, coordinates and unit, as an array of xarray.
+        """Return the draws of a quantity as an array of xarray with axes, coordinates and unit.
 
         The axes are chain, draw (or stored_draw) and the axes of the quantity; see `draws`. The
         axis node has coordinates x, y (and z). The axis cell has the coordinates of the cell

@@ -1,4 +1,4 @@
-"""A run with everything needed to read it: draws, mesh, sensors, prior."""
+"""The posterior of a run: draws, mesh, sensors and prior, with statistics, figures and files."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Posterior(PosteriorStatistics):
     standards : Standards, optional
         Limits for the statistics of the sampler.
     num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
-        Draws per chain that were asked for, compile time in seconds, and whether the run was
-        stopped early.
+        Number of draws per chain that the user requested, compile time in seconds, and whether
+        the run was stopped early.
     exceedance : sequence of float, optional
         Conductivities, in their unit, for which the probability of a larger one is a field.
     materials : mapping of str to float or str, optional

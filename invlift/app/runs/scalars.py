@@ -42,7 +42,7 @@ class Scalars(Module):
         return self.kept(where, self.target.describe(where)[0]), {}
 
     def kept(self, where, recorded: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """What is recorded of all that the target describes."""
+        """Select the recorded quantities from those that the target describes."""
         not_kept = (PREDICTED, NOISE_SCORE, *self.fields)
         scalars = {name: values for name, values in recorded.items() if name not in not_kept}
         for name in self.fields:
@@ -69,7 +69,7 @@ class RankedScalars(Scalars):
     places: dict[str, jax.Array]
 
     def kept(self, where, recorded: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """What is recorded of all that the target describes."""
+        """Select the recorded quantities from those that the target describes."""
         problem = self.target.problem.whole
         zeta, _ = problem.split(self.target.unknowns(where))
         log = problem.noise.loglikelihood(recorded[PREDICTED], zeta, problem.observed)

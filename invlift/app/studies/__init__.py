@@ -1,1 +1,1 @@
-"""What takes many runs: calibration, comparison, simulation."""
+"""Studies with many runs or simulations: calibration, comparison, simulation."""

@@ -20,7 +20,7 @@ PLACES = ("node", "cell")
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """Description of a quantity of which there are draws.
+    """Description of a quantity that is drawn.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ def scalar_draws(
                 entries[str(names[index])] = [row[:, index] for row in rows]
         elif np.ndim(chains[0]) == 2 and f"{name}_field_mean" not in draws:
             moments[f"{name}_field_mean"] = [np.mean(values, axis=1) for values in chains]
-            with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
+            with np.errstate(invalid="ignore"):  # the verdict reports draws that are not finite
                 moments[f"{name}_field_std"] = [np.std(values, axis=1) for values in chains]
     return numbers | moments | entries
 
@@ -68,7 +68,7 @@ def _is_known(chains: Sequence[np.ndarray], *, is_alike: bool) -> np.ndarray:
     low = np.min([chain.min(axis=0, initial=np.inf) for chain in chains], axis=0)
     high = np.max([chain.max(axis=0, initial=-np.inf) for chain in chains], axis=0)
     size = np.maximum(np.abs(low), np.abs(high))
-    with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
+    with np.errstate(invalid="ignore"):  # the verdict reports draws that are not finite
         is_known = high - low <= ROUNDING * (np.max(size, initial=0.0) if is_alike else size)
     return is_known & ~is_known.all()
 
