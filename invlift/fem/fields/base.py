@@ -1,4 +1,4 @@
-"""What priors of a field have in common."""
+"""Common parts of the priors of a field."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 
-#: Standard deviations of the log-conductivity that can be computed with.
+#: Smallest and largest standard deviation of the log-conductivity.
 MIN_STD, MAX_STD = 1e-9, 50.0
 
 
 class Nominal(NamedTuple):
-    """What a field was asked to be in a part of the body, which its mesh gives it nearly.
+    """Requested properties of a field in a part of the body; a mesh realises them approximately.
 
     Attributes
     ----------
     correlation_range : float
-        In the unit of length; the median of one that is unknown.
+        Correlation range, in the unit of length; if it is unknown, its median.
     std : float or None
-        Of one that is unknown the root of its mean square, or the median where it has none; None
-        where nothing was asked.
+        Standard deviation.  If it is unknown, its root mean square, or its median if the mean
+        square is infinite.  None if it was not requested.
     boundary : {"neumann", "robin"}
     layer : str
         Name of the part; empty for the whole body.
     cells : index of cells
-        Of the part.
+        Cells of the part.
     """
 
     correlation_range: float
@@ -39,12 +39,13 @@ class Nominal(NamedTuple):
 
 
 def partition(mesh: Mesh, names: Sequence[str], what: str, remedy: str) -> np.ndarray:
-    """Index of the one of several subdomains that each cell is in, (num_cells,).
+    """Return the index of each cell's subdomain, (num_cells,), in a partition of the body.
 
     Raises
     ------
     InputError
-        If one does not exist, they overlap or leave cells out; ``what`` is what they are called.
+        If a subdomain does not exist, or the subdomains overlap or leave cells out.  The message
+        calls them ``what``.
     """
     count = np.zeros(mesh.num_cells, dtype=int)
     of_cell = np.zeros(mesh.num_cells, dtype=int)

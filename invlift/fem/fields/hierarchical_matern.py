@@ -1,14 +1,15 @@
-"""Matern prior whose correlation range, standard deviation, or both are unknown.
+"""Matern prior with unknown correlation range, unknown standard deviation, or both.
 
 The field is that of :mod:`invlift.fem.fields.matern`, phi = mean + S(range, std) w, where range
-and standard deviation have distributions of their own (Lindgren, Rue & Lindstrom 2011, section 2;
-Fuglstad et al. 2019 discuss which are sensible).  All unknowns are coordinates (z, w), standard
-normal but for what a distribution leaves over (`log_reference`), and phi is a smooth function of
-them that is not affine.
+and standard deviation have prior distributions (Lindgren, Rue & Lindstrom 2011, section 2;
+Fuglstad et al. 2019 discuss the choice).  All unknowns are coordinates (z, w).  They are standard
+normal, except for the log density `log_reference` of a distribution relative to it.  phi is a
+smooth function of them, but not affine.
 
-S depends on the range through K = kappa^2 M + G + c kappa E, and derivatives by log(kappa) need
-K' = 2 kappa^2 M + c kappa E alone: those of a solve are solves with the same factor, as (K^-1)' =
--K^-1 K' K^-1.  Only orders alpha that are odd also need derivatives of the Cholesky factor.
+S depends on the range through K = kappa^2 M + G + c kappa E.  Derivatives with respect to
+log(kappa) need only K' = 2 kappa^2 M + c kappa E: derivatives of a solve are solves with the same
+factor, because (K^-1)' = -K^-1 K' K^-1.  Only odd orders alpha also need derivatives of the
+Cholesky factor.
 """
 
 from __future__ import annotations
@@ -40,21 +41,21 @@ NUM_QUADRATURE = 16
 
 
 class HierarchicalMaternPrior(Prior):
-    """phi = mean + S(range, std) w, where (z, w) is standard normal.
+    """Prior phi = mean + S(range, std) w, where (z, w) is standard normal.
 
-    Build it with :func:`invlift.matern_prior`.  White coordinates are z of the range, if it is
-    unknown, z of the standard deviation, if it is, and w: m = num_hyper + N in all.
+    Build it with :func:`invlift.matern_prior`.  The white coordinates are z of an unknown range, z
+    of an unknown standard deviation, and w: in total m = num_hyper + N.
 
     Attributes
     ----------
     mean : (N,)
         Prior mean of phi.
     matrices : Matrices
-        What K is made of.
+        Terms of K.
     factor : linalg.Factor or None
-        Of K, if the range is known.
+        Factor of K, if the range is known.
     correlation_range, std : () or Distribution
-        What is known, or the distribution of it: a transformation of its z.
+        The value if it is known, else its distribution, a transformation of its z.
     smoothness : ()
         nu.
     log_variance : ()
@@ -64,9 +65,9 @@ class HierarchicalMaternPrior(Prior):
     location : str
         ``"nodes"``.
     mesh : Mesh or None
-        Where the field lives, for those who read its posterior.
+        Mesh of the field, for results of the posterior.
     nominal : tuple of Nominal
-        What it was asked to be.
+        Requested properties of the field.
     """
 
     mean: jax.Array
@@ -83,7 +84,7 @@ class HierarchicalMaternPrior(Prior):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What is: "range" and "std", or one of them."""
+        """Names of the unknown hyperparameters, "range" and "std" or one of them."""
         return tuple(self._distributions)
 
     @property
@@ -102,7 +103,7 @@ class HierarchicalMaternPrior(Prior):
         return self.num_hyper + self.mean.shape[0]
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
-        """The unknown ones of ``prior_range`` (in the mesh's unit of length) and ``prior_std``."""
+        """Return the unknown hyperparameters, ``prior_range`` (in length units), ``prior_std``."""
         logs = self._logs(white[: self.num_hyper])
         return {f"prior_{name}": jnp.exp(logs[name]) for name in self.unknown}
 
@@ -112,7 +113,7 @@ class HierarchicalMaternPrior(Prior):
         return {f"prior_{name}": part for name, part in self._distributions.items()}
 
     def log_reference(self, white: jax.Array) -> jax.Array:
-        """As :meth:`Prior.log_reference`: that of the distributions."""
+        """As :meth:`Prior.log_reference`, summed over the distributions."""
         pairs = zip(self._distributions.values(), white[: self.num_hyper], strict=True)
         return sum((part.log_reference(z[None]) for part, z in pairs), jnp.zeros(()))
 
@@ -121,15 +122,15 @@ class HierarchicalMaternPrior(Prior):
         return np.concatenate([self.sample_hyper(rng), rng.standard_normal(self.mean.shape[0])])
 
     def sample_hyper(self, rng: np.random.Generator) -> np.ndarray:
-        """Exact draw of z, (num_hyper,)."""
+        """Draw z exactly from its prior, (num_hyper,)."""
         return np.concatenate([part.sample(rng) for part in self._distributions.values()])
 
     def transform(self, white: jax.Array) -> jax.Array:
-        """phi, (N,), from white coordinates, (m,): one factorisation and a few solves.
+        """Return phi, (N,), from white coordinates, (m,), by one factorisation and a few solves.
 
-        JAX may differentiate by ``white``, in both modes and repeatedly; derivatives reuse the
-        factor, for odd orders alpha but for the factor's own derivatives.  What :meth:`linearise`
-        returns is faster.
+        JAX can differentiate it with respect to ``white``, in both modes and repeatedly.
+        Derivatives reuse the factor; for odd orders alpha they also differentiate the factor.  The
+        result of :meth:`linearise` is faster.
         """
         matrices = self.matrices
         log_kappa, scale = self._scales(white[: self.num_hyper])
@@ -159,11 +160,11 @@ class HierarchicalMaternPrior(Prior):
         return self.mean + scale * columns[:, 0]
 
     def linearise(self, white: jax.Array) -> tuple[jax.Array, HierarchicalTangent]:
-        """phi, (N,), and its derivatives at white coordinates, (m,).
+        """Return phi, (N,), and its derivatives at white coordinates, (m,).
 
-        Takes one factorisation and a few solves; for odd orders alpha and an unknown range also
-        two derivatives of the factor, some ten times as long (what is not used under ``jit`` is not
-        computed).
+        It takes one factorisation and a few solves.  For odd orders alpha and an unknown range, it
+        also takes two derivatives of the factor, which take about ten times as long (``jit`` omits
+        results that are not used).
         """
         hyper, noise = white[: self.num_hyper], white[self.num_hyper :, None]
         log_kappa, scale = self._scales(hyper)
@@ -193,7 +194,7 @@ class HierarchicalMaternPrior(Prior):
         return self.mean + tangent.field, tangent
 
     def given(self, hyper: jax.Array) -> MaternPrior:
-        """The prior of the field for known z, (num_hyper,)."""
+        """Return the prior of the field conditional on z, (num_hyper,)."""
         log_kappa, scale = self._scales(hyper)
         entries = self.matrices.operator(jnp.exp(log_kappa))
         return MaternPrior(
@@ -209,17 +210,17 @@ class HierarchicalMaternPrior(Prior):
         )
 
     def pointwise_std(self, corners: np.ndarray | None = None) -> np.ndarray:
-        """Prior standard deviation at each node, (N,), over the unknown range and std as well.
+        """Return the marginal prior standard deviation at each node, (N,), over all unknowns.
 
-        Of means over nodes, (k, c), where these are given: (k,).
+        If nodes (k, c) are given, return it for the means over these nodes, (k,).
 
         Notes
         -----
         The variance for known range and std is averaged over the range by Gauss-Hermite quadrature
-        in z, 16 points, and is proportional to the mean of std^2.  A vague
-        prior on the range lets its largest values decide: there the field hardly varies over the
-        body, and its deviation grows like range / extent.  Of a distribution without a mean square,
-        such as a half-Cauchy one, the value at z = 0, about the median, stands for all.
+        in z with 16 points, and is proportional to the mean of std^2.  With a vague prior on the
+        range, the largest ranges dominate: there the field hardly varies over the body, and its
+        deviation grows like range / extent.  For a distribution with an infinite mean square, such
+        as a half-Cauchy, the value at z = 0, about the median, is used instead.
         """
         points, weights, factor = np.zeros(1), np.ones(1), 1.0
         given = self._distributions
@@ -239,7 +240,7 @@ class HierarchicalMaternPrior(Prior):
         return "range" in self.unknown
 
     def _logs(self, hyper):
-        """Logarithms of range and std by name, () each."""
+        """Return the logarithms of range and std by name, () each."""
         given = dict(zip(self.unknown, hyper, strict=True))
         parts = {"range": self.correlation_range, "std": self.std}
         return {
@@ -248,7 +249,7 @@ class HierarchicalMaternPrior(Prior):
         }
 
     def _slopes(self, hyper):
-        """First and second derivatives of the unknown logarithms by their z, (num_hyper,) each."""
+        """Return first and second derivatives of the unknown logarithms by z, (num_hyper,) each."""
         first, second = [], []
         for part, z in zip(self._distributions.values(), hyper, strict=True):
             slope = jax.grad(partial(log_value, part))
@@ -257,7 +258,7 @@ class HierarchicalMaternPrior(Prior):
         return jnp.stack(first), jnp.stack(second)
 
     def _scales(self, hyper):
-        """log(kappa) and 1 / tau."""
+        """Return log(kappa) and 1 / tau."""
         logs = self._logs(hyper)
         log_kappa = 0.5 * jnp.log(8.0 * self.smoothness) - logs["range"]
         log_scale = logs["std"] + self.smoothness * log_kappa - 0.5 * self.log_variance
@@ -266,16 +267,16 @@ class HierarchicalMaternPrior(Prior):
     def _factorise(self, entries):
         if self.factor is not None:
             return self.factor
-        entries = jax.lax.stop_gradient(entries)  # derivatives are those of the solves
+        entries = jax.lax.stop_gradient(entries)  # the solves are differentiated instead
         return linalg.factorise(self.matrices.structure, entries[self.matrices.lower])
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _half_solve_transpose(order, matrices, factor, log_kappa, columns):
-    """d^order (L^-T columns) / d log(kappa)^order, (N, k), where columns do not vary.
+    """Return d^order (L^-T columns) / d log(kappa)^order, (N, k), for constant columns.
 
-    Its derivatives of any order, in both modes, are such derivatives again: nothing is ever
-    transposed through the factorisation.  The factor serves order 0.
+    Its derivatives of any order, in both modes, are again of this form, so that JAX never
+    transposes through the factorisation.  The given factor is used for order 0.
     """
     if order == 0:
         return linalg.half_solve_transpose(factor, columns)
@@ -294,7 +295,7 @@ def _half_solve_transpose_jvp(order, primals, tangents):
 
 
 def _factorise_jet(matrices, kappa, order):
-    """The factor of K and its derivatives by log(kappa) up to an order."""
+    """Factorise K, with derivatives of the factor by log(kappa) up to an order."""
     values = [matrices.operator(kappa)]
     values += [matrices.operator_derivative(kappa, power) for power in range(1, order + 1)]
     lower = tuple(entries[matrices.lower] for entries in values)
@@ -306,5 +307,5 @@ def _reference(part: Distribution, z):
     return part.log_reference(jnp.reshape(z, (1,)))
 
 
-#: The prior of the field for known z: :meth:`HierarchicalMaternPrior.given`, compiled.
+#: The prior of the field conditional on z: :meth:`HierarchicalMaternPrior.given`, compiled.
 of_known_parameters = program(HierarchicalMaternPrior.given)

@@ -19,23 +19,23 @@ from invlift.unknowns.priors.base import Prior
 class HierarchicalTangent(Module):
     """Derivatives of phi = X(z, w) at one point; from :meth:`HierarchicalMaternPrior.linearise`.
 
-    With l = log(kappa), S is proportional to std kappa^nu, and depends on the range by kappa alone.
-    Only one or two of the m coordinates are hyperparameters: X' D takes S on k columns and one or
-    two fields that are at hand.
+    Let l = log(kappa).  S is proportional to std kappa^nu, and depends on the range only through
+    kappa.  Only one or two of the m coordinates are hyperparameters: X' D takes S on k columns, and
+    one or two fields that are stored here.
 
     Attributes
     ----------
     prior : HierarchicalMaternPrior
     slopes : two (num_hyper,)
-        First and second derivatives of the unknown logarithms by their z.
+        First and second derivatives of the unknown logarithms by z.
     white : (N, 1)
         w.
     kappa, scale : ()
         kappa and 1 / tau.
     jet : linalg.FactorJet
-        Factor of K; for odd alpha and an unknown range with two derivatives by l.
+        Factor of K; for odd alpha and an unknown range also two derivatives by l.
     stages : tuple of (q, N, 1)
-        What follows from w solve by solve in tau S w, with derivatives of order 0 to q - 1 by l.
+        Results after each solve in tau S w, with derivatives of order 0 to q - 1 by l.
     field, by_log_kappa : (N,)
         S w, and (dS/dl) w, which is None if the range is known.
     """
@@ -51,23 +51,23 @@ class HierarchicalTangent(Module):
     by_log_kappa: jax.Array | None
 
     def push(self, directions: jax.Array) -> jax.Array:
-        """X' D, (N,) or (N, k), for D of (m,) or (m, k): as many solves as S takes."""
+        """Return X' D, (N,) or (N, k), for D of (m,) or (m, k), with as many solves as S."""
         hyper, white = self._split(directions)
         field = self._root(white.reshape(self.field.size, -1))
         return field.reshape(white.shape) + self._by_hyper() @ hyper
 
     def pull(self, values: jax.Array) -> jax.Array:
-        """X'^T V, (m,) or (m, k), for V of (N,) or (N, k): as many solves as S^T takes."""
+        """Return X'^T V, (m,) or (m, k), for V of (N,) or (N, k), with as many solves as S^T."""
         columns = values.reshape(1, self.field.size, -1)
         white = self._along(1.0).root_transpose(columns).reshape(values.shape)
         return jnp.concatenate([self._by_hyper().T @ values, self.scale * white])
 
     def curvature(self, direction: jax.Array) -> jax.Array:
-        """d^2 X(q + t v) / dt^2 at t = 0, (N,), for v of (m,), by two solves for each that S takes.
+        """Return d^2 X(q + t v) / dt^2 at t = 0, (N,), for v of (m,), with twice the solves of S.
 
-        With x(t) the field before its scale is applied, and the scale's logarithm growing at a
-        constant rate r, it is scale (x'' + 2 r x' + r^2 x); what the logarithms of range and std
-        are bent by is added.
+        Let x(t) be the field without its scale, and let the logarithm of the scale grow at a
+        constant rate r.  The result is scale (x'' + 2 r x' + r^2 x), plus the terms with the second
+        derivatives of the logarithms of range and std.
         """
         hyper, white = self._split(direction[:, None])
         bent = self._by_logs(self.slopes[1]) @ hyper[:, 0] ** 2
@@ -82,15 +82,15 @@ class HierarchicalTangent(Module):
         return bent + self.scale * (x[2] + 2.0 * rate * x[1] + rate**2 * x[0])
 
     def pull_back(self, weights: jax.Array, directions: jax.Array, pushed: jax.Array) -> jax.Array:
-        """Gradient of <A, X' D> by the white coordinates, (m,), for constant A and D.
+        """Return the gradient of <A, X' D> by the white coordinates, (m,), for constant A and D.
 
-        ``pushed`` is X' D; A and it are (N, k), D is (m, k).
+        ``weights`` is A, (N, k), ``directions`` is D, (m, k), and ``pushed`` is X' D, (N, k).
         """
         prior, nu = self.prior, self.prior.smoothness
         hyper, white = self._split(directions)
         total = jnp.sum(weights * pushed)
         by_kappa, by_scale = self._rates(hyper)
-        # The rates of log(std) alone; that of log(kappa) is in dS/dl.
+        # Only the rates of log(std); the rate of log(kappa) is part of dS/dl.
         by_std = by_scale - nu * by_kappa
         plain = weights @ by_std
         by_logs = {"std": total}
@@ -127,7 +127,7 @@ class HierarchicalTangent(Module):
         return self.scale * self._along(1.0).root(white[None])[-1][0]
 
     def _rates(self, hyper):
-        """Derivatives of log(kappa) and log(scale) along directions (num_hyper, k), (k,) each."""
+        """Return the rates of log(kappa) and log(scale) along directions (num_hyper, k), (k,)."""
         rates = dict(zip(self.prior.unknown, self.slopes[0][:, None] * hyper, strict=True))
         nothing = jnp.zeros(hyper.shape[1])
         by_kappa = -rates.get("range", nothing)
@@ -135,11 +135,11 @@ class HierarchicalTangent(Module):
         return by_kappa, by_std + self.prior.smoothness * by_kappa
 
     def _by_hyper(self):
-        """dX/dz, (N, num_hyper)."""
+        """Return dX/dz, (N, num_hyper)."""
         return self._by_logs(self.slopes[0])
 
     def _by_logs(self, factors):
-        """Derivatives by the unknown logarithms, each times its factor, (N, num_hyper)."""
+        """Return derivatives by the unknown logarithms, each times its factor, (N, num_hyper)."""
         columns = {"std": self.field}
         if self.by_log_kappa is not None:
             columns["range"] = -self.by_log_kappa
@@ -148,9 +148,9 @@ class HierarchicalTangent(Module):
 
 @dataclass(frozen=True)
 class Along:
-    """Roots tau S and tau S^T of columns that vary with t, where log(kappa) grows at a rate.
+    """Products of tau S and tau S^T with columns along t, where log(kappa) grows at a rate.
 
-    What varies with t is given and returned as derivatives by t of order 0 to q - 1, (q, N, k).
+    Functions of t are represented by their derivatives of order 0 to q - 1, (q, N, k).
     """
 
     prior: Prior
@@ -159,9 +159,9 @@ class Along:
     rate: float | jax.Array
 
     def root(self, columns: jax.Array, known: tuple = ()) -> tuple[jax.Array, ...]:
-        """tau S times columns, after each of its solves, (q, N, k) each; the last is the result.
+        """Return the results after each solve of tau S columns, (q, N, k); the last is the product.
 
-        ``known`` holds the lowest orders of the first of these where they are at hand.
+        ``known`` holds the lowest orders of the first results, if they were computed before.
         """
         stages = []
 
@@ -184,7 +184,7 @@ class Along:
         return tuple(stages)
 
     def root_transpose(self, columns: jax.Array) -> jax.Array:
-        """tau S^T times columns, (q, N, k)."""
+        """Return tau S^T times columns, (q, N, k)."""
         return unscaled_root_transpose(
             columns,
             alpha=self.prior.alpha,
@@ -195,7 +195,7 @@ class Along:
         )
 
     def _solve(self, columns, known=()):
-        """From (K x)^(n) = f^(n): K x^(n) = f^(n) less the other terms of Leibniz's rule."""
+        """Solve (K x)^(n) = f^(n) for x^(n), where Leibniz's rule gives the lower-order terms."""
         matrices = self.prior.matrices
         solved = list(known)
         for order in range(len(solved), len(columns)):
@@ -209,7 +209,7 @@ class Along:
         return jnp.stack(solved)
 
     def _half(self, name, columns, known=()):
-        """Half-solves, whose lower orders cost little beside the highest."""
+        """Apply half-solves to all orders; the lower orders cost little beside the highest."""
         if len(columns) == 1:
             return getattr(linalg, name)(self.jet.factor, columns[0])[None]
         return getattr(linalg, f"{name}_jet")(self.jet, columns, self.rate)
@@ -220,5 +220,5 @@ class Along:
 
 
 def pad(columns, num_orders):
-    """Columns that do not vary with t, (num_orders, N, k)."""
+    """Append zero derivatives to constant columns, (N, k); return (num_orders, N, k)."""
     return jnp.concatenate([columns[None], jnp.zeros((num_orders - 1, *columns.shape))])

@@ -1,4 +1,4 @@
-"""Distributions of a prior's range or standard deviation: their logarithm, and its moments."""
+"""Distributions of a prior's range or standard deviation: logarithm, moments and checks."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from invlift.errors import InputError, errors_at
 from invlift.programs.compilation import program
 from invlift.unknowns.distributions import Distribution, Lognormal, as_distribution, is_distribution
 
-#: Largest spread of a logarithm: a standard deviation is then a factor of 7.
+#: Largest standard deviation of a logarithm; it is a factor of 7 of the value.
 MAX_LOG_SD = 2.0
-#: Standard normal z of which moments are taken, up to where Phi(-z) is a number.
+#: Values of z for the quadrature of moments, as far as Phi(-z) does not underflow.
 _GRID = np.linspace(-37.0, 37.0, 7401)
-#: Share of the largest part of a sum that its last part has where it does not converge.
+#: Ratio of the last to the largest term of a sum above which the sum counts as divergent.
 _NOT_NEGLIGIBLE = 1e-6
 
 
 def log_value(part: Distribution, z: jax.Array) -> jax.Array:
-    """Logarithm of the value T(z), (), for z of ()."""
+    """Return the logarithm of the value T(z), (), for z of ()."""
     if isinstance(part, Lognormal):
         return part.location + part.scale * z
     return jnp.log(part.transform(jnp.reshape(z, (1,))))
 
 
 def log_at_zero(part: Distribution) -> float:
-    """Logarithm of T(0): of the median, or of what is close to it where z is not quite normal."""
+    """Return the logarithm of T(0), the median, or nearly the median if z is not exactly normal."""
     return float(_log_value(part, np.zeros(())))
 
 
 def checked(name: str, value: float | Distribution) -> float | Distribution:
-    """A number as it is, and a distribution as one of the library.
+    """Return a number unchanged, or a distribution as one of invlift, after checks.
 
     Parameters
     ----------
     name : str
-        "range" or "std", say, to blame.
+        Name of the parameter in error messages, for example "range" or "std".
     value : float or distribution of invlift or NumPyro
 
     Raises
     ------
     InputError
-        If it is a distribution of something else than one positive number, or one so wide that the
-        standard deviation of the logarithm is above 2.
+        If it is not a distribution of one positive number, or the standard deviation of the
+        logarithm is above 2.
     """
     if not is_distribution(value):
         return value
@@ -74,8 +74,8 @@ def checked(name: str, value: float | Distribution) -> float | Distribution:
 class LogMoments(NamedTuple):
     """Mean, standard deviation and median of the logarithm, and mean of the square.
 
-    The latter of a distribution that has none, a half-Cauchy one say, is infinite; also where it is
-    finite but converges so slowly that draws would never show it.
+    The mean square is infinite for a distribution such as a half-Cauchy.  It is also reported as
+    infinite if it is finite but converges so slowly that draws would never show it.
     """
 
     log_mean: float
@@ -85,7 +85,7 @@ class LogMoments(NamedTuple):
 
 
 def log_moments(part: Distribution) -> LogMoments:
-    """Of a positive number."""
+    """Return the log moments of the distribution of a positive number."""
     if isinstance(part, Lognormal):
         location, scale = float(part.location), float(part.scale)
         square = math.exp(min(2.0 * location + 2.0 * scale**2, 700.0))
@@ -107,7 +107,7 @@ def log_moments(part: Distribution) -> LogMoments:
 
 @program
 def _on_grid(part: Distribution):
-    """log T(z) and the log density of z, but for a constant, (k,) each."""
+    """Return log T(z) and the log density of z up to a constant, on the grid, (k,) each."""
     grid = jnp.asarray(_GRID)
     log_reference = jax.vmap(lambda z: part.log_reference(z[None]))(grid)
     return jax.vmap(lambda z: log_value(part, z))(grid), log_reference - 0.5 * grid**2

@@ -1,11 +1,11 @@
 """Inclusions of one or two materials in another: smooth thresholds of a Matern field.
 
-log-conductivity = a + (b - a) Phi((g - t) / width), where a is the logarithm of the background's
-conductivity, b that of the inclusions', g a Matern field of standard deviation 1 and Phi the normal
-distribution function.  The mean of Phi(...) is Phi(-t / sqrt(1 + width^2)), which t sets to the
-share that the inclusions are to have of the body (a level set prior: Iglesias, Lu & Stuart 2016,
-with a smooth step).  Of two materials the resistive one is where g is below a threshold, the
-conductive one where it is above another.
+log-conductivity = a + (b - a) Phi((g - t) / width), where a and b are the logarithms of the
+conductivities of background and inclusions, g is a Matern field of standard deviation 1, and Phi is
+the normal distribution function.  The mean of Phi(...) is Phi(-t / sqrt(1 + width^2)); t is chosen
+so that this is the requested share of inclusions in the body (a level set prior: Iglesias, Lu &
+Stuart 2016, with a smooth step).  With two materials, the resistive one is where g is below one
+threshold, and the conductive one where g is above another.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from invlift.unknowns.distributions import Distribution, is_distribution
 from invlift.unknowns.priors.mapped import MappedPrior
 from invlift.unknowns.priors.named import NamedPrior
 
-#: Around inclusions, and these: on which side of a threshold of the field each is.
+#: Name of the background, and the side of the field's threshold of each inclusion material.
 BACKGROUND = "background"
 SIDES = {"inclusion": 1.0, "resistive": -1.0, "conductive": 1.0}
-#: Points and weights of integrals over a standard normal number.
+#: Points and weights of the quadrature over a standard normal variable.
 _POINTS = np.linspace(-9.0, 9.0, 4001)
 _WEIGHTS = np.exp(-0.5 * _POINTS**2) / np.exp(-0.5 * _POINTS**2).sum()
-#: Standard deviations of the field at which moments are computed; between them they are smooth.
+#: Number of standard deviations of the field at which moments are computed, for interpolation.
 _NUM_DEVIATIONS = 200
 #: Widths of the step, in standard deviations of the field.
 MIN_WIDTH, MAX_WIDTH = 0.01, 10.0
 
 
 class InclusionPrior(MappedPrior):
-    """phi = a + sum_k (b_k - a) Phi(side_k (g - t_k) / width) at the nodes, (N,).
+    """Prior of phi = a + sum_k (b_k - a) Phi(side_k (g - t_k) / width) at the nodes, (N,).
 
-    Build it with :func:`inclusion_prior`.  ``prior``, a :class:`NamedPrior`, is that of the field g
-    and of those of the conductivities that are unknown.
+    Build it with :func:`inclusion_prior`.  ``prior``, a :class:`NamedPrior`, is the prior of the
+    field g and of the unknown conductivities.
 
     Attributes
     ----------
     logs : dict of str to ()
-        Logarithms of the conductivities that are known, by the names of their materials.
+        Logarithms of the known conductivities, by material.
     thresholds : dict of str to ()
-        t of each material but the background.
+        t of each material except the background.
     width : ()
-        Of the step, in standard deviations of g.
+        Width of the step, in standard deviations of g.
     location : str
         ``"nodes"``.
     mesh : Mesh or None
-        Where the field lives, for those who read its posterior.
+        Mesh of the field, for results of the posterior.
     nominal : tuple of Nominal
-        The range that was asked for.
+        The requested range.
     """
 
     logs: dict[str, jax.Array]
@@ -73,7 +73,7 @@ class InclusionPrior(MappedPrior):
     nominal: tuple[Nominal, ...] | None = aside()
 
     def map(self, inner: jax.Array) -> jax.Array:
-        """phi, (N,), of g at the nodes and the unknown conductivities behind it."""
+        """Return phi, (N,), from an array of g at the nodes and the unknown conductivities."""
         num_nodes = self.prior.shapes[0][1][0]
         names = (name.removeprefix("prior_") for name, _ in self.prior.shapes[1:])
         logs = self.logs | dict(zip(names, jnp.log(inner[num_nodes:]), strict=True))
@@ -81,29 +81,29 @@ class InclusionPrior(MappedPrior):
         return low + sum((logs[name] - low) * each for name, each in self._shares(field).items())
 
     def _shares(self, field):
-        """How much of each material but the background there is where the field has a value."""
+        """Return the shares of all materials except the background, for values of the field."""
         distances = {name: SIDES[name] * (field - at) for name, at in self.thresholds.items()}
         return {name: ndtr(each / self.width) for name, each in distances.items()}
 
     @property
     def materials(self) -> dict[str, float | str]:
-        """Conductivities that are known, and names of those that are not."""
+        """Known conductivities, and names of the unknown ones, by material."""
         unknown = {name: f"prior_{name}" for name in (BACKGROUND, *self.thresholds)}
         return unknown | {name: math.exp(each) for name, each in self.logs.items()}
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
-        """``prior_background`` and so on, of the conductivities that are unknown."""
+        """Return the unknown conductivities, by names such as ``prior_background``."""
         _, *numbers = self.prior.split(white)
         return {name: part.transform(own) for name, part, own in numbers}
 
     def pointwise_std(self) -> np.ndarray:
-        """Prior standard deviation at each node, (N,), over all that is unknown."""
+        """Return the marginal prior standard deviation at each node, (N,), over all unknowns."""
         realised = self.prior.parts["field"].pointwise_std()
         grid = np.linspace(0.0, realised.max(), _NUM_DEVIATIONS)
         return CubicSpline(grid, self._std_at(grid))(realised)
 
     def _std_at(self, deviations: np.ndarray) -> np.ndarray:
-        """Standard deviation of phi where the field has these, (k,), by quadrature over it."""
+        """Return the standard deviation of phi for deviations of the field, (k,), by quadrature."""
         mean = np.mean(self.prior.parts["field"].mean)  # the same at all nodes
         field = mean + deviations[:, None] * _POINTS
         shares = {name: np.asarray(each) for name, each in self._shares(field).items()}
@@ -114,7 +114,7 @@ class InclusionPrior(MappedPrior):
         return np.sqrt((variance + (mean - (mean @ _WEIGHTS)[:, None]) ** 2) @ _WEIGHTS)
 
     def _moments(self, material):
-        """Mean and standard deviation of the logarithm of a conductivity."""
+        """Return mean and standard deviation of the logarithm of a conductivity."""
         if material in self.logs:
             return float(self.logs[material]), 0.0
         moments = log_moments(self.prior.parts[f"prior_{material}"])
@@ -132,7 +132,7 @@ def inclusion_prior(
     share: float = 0.5,
     width: float = 0.5,
 ) -> InclusionPrior:
-    """Prior of inclusions in a body, with edges in unknown places.
+    """Build a prior of inclusions in a body, with edges at unknown positions.
 
     Parameters
     ----------
@@ -140,31 +140,32 @@ def inclusion_prior(
     background : float or distribution
         The conductivity around inclusions, in its unit.
     inclusion : float, distribution, or mapping of str to float or distribution
-        That of inclusions; or those of two materials, ``resistive`` and ``conductive``, of which
-        one conducts less than the background and the other more.
+        The conductivity of inclusions; or those of two materials, ``resistive`` and ``conductive``,
+        the first below that of the background and the second above it.
     range : float
-        About the size of an inclusion, in the mesh's unit of length: the range of the field that is
-        compared with a threshold.
+        Approximate size of an inclusion, in the mesh's unit of length: the correlation range of the
+        field to which the threshold is applied.
     smoothness : float
-        That of the field: edges are ragged for nu = 1 in the plane and 1/2 in space, smooth above.
+        Smoothness nu of the field: edges are ragged for nu = 1 in 2-D and 1/2 in 3-D, and smooth
+        for larger values.
     share : float
-        Of the body that is inclusions, before the readings; between 0 and 1.  Half of it is of each
-        of two materials.
+        Prior share of inclusions in the body, between 0 and 1.  Each of two materials has half of
+        it.
     width : float
-        Of the step, in standard deviations of the field, from 0.01 to 10.  For nu = 2 in the plane
+        Width of the step, in standard deviations of the field, from 0.01 to 10.  For nu = 2 in 2-D
         the conductivity changes from 16 to 84 % over about half of ``width`` times the range.
 
     Returns
     -------
     InclusionPrior
-        Of the log-conductivity at the nodes, beside unknown conductivities.
+        Prior of the log-conductivity at the nodes, and of unknown conductivities.
 
     Raises
     ------
     InputError
-        As :func:`invlift.matern_prior`; if a conductivity, share or width is out of its range; if
-        materials are not these two, or the resistive one is not below the background, and that
-        below the conductive one.
+        As :func:`invlift.matern_prior`.  Also if a conductivity, share or width is out of its
+        range; if there are other materials; or if the conductivity of the background is not between
+        those of the resistive and the conductive material.
     """
     if not 0.0 < share < 1.0:
         raise InputError(("prior", "share"), "a number between 0 and 1", f"{share!r}", "correct it")
@@ -190,7 +191,7 @@ def inclusion_prior(
         std=1.0,
         smoothness=smoothness,
         mean=mean,
-        boundary="robin",  # for a share that hardly changes near the boundary
+        boundary="robin",  # so that the share hardly changes near the boundary
     )
     parts, logs, levels = {"field": field}, {}, {}
     for name, value in ({BACKGROUND: background} | dict(materials)).items():

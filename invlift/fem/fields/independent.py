@@ -1,4 +1,4 @@
-"""Independent Normal priors on piecewise constant log-conductivity: per cell or per subdomain."""
+"""Independent normal priors of piecewise constant log-conductivity, per cell or per subdomain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from invlift.unknowns.priors.base import AffinePrior
 
 
 class IndependentPrior(AffinePrior):
-    """phi_cell = mean_cell + std_group w_group, with one group of cells per white-noise entry.
+    """Prior phi_cell = mean_cell + std_group w_group, with independent w for groups of cells.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class IndependentPrior(AffinePrior):
     location : str
         ``"cells"``.
     mesh : Mesh or None
-        Where the field lives, for those who read its posterior.
+        Mesh of the field, for results of the posterior.
     """
 
     mean: jax.Array
@@ -45,17 +45,17 @@ class IndependentPrior(AffinePrior):
         return self.std.shape[0]
 
     def sqrt(self, white: jax.Array) -> jax.Array:
-        """S w for w of shape (num_groups,) or (num_groups, k)."""
+        """Return S w for w of shape (num_groups,) or (num_groups, k)."""
         return (self.std * white.T).T[self.group]
 
     def sqrt_transpose(self, field_values: jax.Array) -> jax.Array:
-        """S^T v for v of shape (num_cells,) or (num_cells, k)."""
+        """Return S^T v for v of shape (num_cells,) or (num_cells, k)."""
         total = jnp.zeros((self.num_white, *field_values.shape[1:]), field_values.dtype)
         total = total.at[self.group].add(field_values, mode="promise_in_bounds")
         return (self.std * total.T).T
 
     def pointwise_std(self) -> np.ndarray:
-        """Prior standard deviation in each cell, (num_cells,)."""
+        """Return the prior standard deviation in each cell, (num_cells,)."""
         return np.asarray(self.std[self.group])
 
 
@@ -66,20 +66,20 @@ def independent_prior(
     mean: float | dict[str, float] = 0.0,
     std: float | dict[str, float] = 1.0,
 ) -> IndependentPrior:
-    """Independent Normal prior on log-conductivity that is constant per cell or per subdomain.
+    """Build an independent normal prior of log-conductivity, constant per cell or subdomain.
 
     Parameters
     ----------
     mesh : Mesh
     per : {"cell", "subdomain"}
-        What shares one value.
+        Part of the body with one value.
     mean, std : float or dict
-        One number, or a number per named subdomain (all of them).
+        One number, or a number for each named subdomain.
 
     Returns
     -------
     IndependentPrior
-        Of one coefficient for each cell.
+        Prior of one coefficient for each cell.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def independent_prior(
 
 
 def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:
-    """One number, or one per subdomain, as an array over the cells."""
+    """Expand one number, or one per subdomain, to an array over the cells, (num_cells,)."""
     if isinstance(value, dict):
         if set(value) != set(names):
             raise InputError(

@@ -1,8 +1,8 @@
-"""One Matern field for each layer of the body, which jumps where layers meet.
+"""Independent Matern fields for the layers of the body, with jumps at interfaces.
 
-A layer is a subdomain of the mesh with nodes of its own: its field knows nothing of what lies on
-the other side of an interface.  Coefficients live in the cells; that of a cell is the mean over its
-corners of the field of its layer.
+A layer is a subdomain of the mesh with separate nodes, so that its field is independent of the
+fields across its interfaces.  Coefficients are in the cells: that of a cell is the mean of its
+layer's field over its corners.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from invlift.programs.pytrees import aside, static
 from invlift.unknowns.priors.mapped import MappedPrior
 from invlift.unknowns.priors.named import NamedPrior
 
-#: Arguments of the prior of a layer.
+#: Names of the arguments of a layer's prior.
 _SETTINGS = "range", "std", "smoothness", "mean", "boundary"
 
 
 class LayeredPrior(MappedPrior):
-    """phi of a cell is the mean over its corners of the Matern field of its layer.
+    """Prior of phi in the cells: the mean of the Matern field of a layer over a cell's corners.
 
-    Build it with :func:`layered_prior`.  ``prior``, a :class:`NamedPrior`, is that of the fields by
-    layer, each at the nodes of its own; these are N in all.
+    Build it with :func:`layered_prior`.  ``prior``, a :class:`NamedPrior`, is the prior of all
+    fields by layer, each at the nodes of its layer; there are N nodes in total.
 
     Attributes
     ----------
     corners : (num_cells, dim + 1) int32
         Corners of each cell among the N nodes.
     pattern : sparse.Pattern
-        The same as the places of a matrix, (num_cells, N).
+        Pattern of the matrix (num_cells, N) with entries at the corners.
     location : str
         ``"cells"``.
     mesh : Mesh or None
-        Where the field lives, for those who read its posterior.
+        Mesh of the field, for results of the posterior.
     nominal : tuple of Nominal
-        What each layer was asked to be.
+        Requested properties of each layer's field.
     """
 
     is_map_affine: ClassVar[bool] = True
@@ -61,15 +61,15 @@ class LayeredPrior(MappedPrior):
     nominal: tuple[Nominal, ...] | None = aside()
 
     def map(self, inner: jax.Array) -> jax.Array:
-        """Means over the corners of cells, (num_cells,), of fields at the nodes of layers, (N,)."""
+        """Return means over the corners of cells, (num_cells,), of the layers' fields, (N,)."""
         return self.push_map(inner, inner)
 
     def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
-        """The same of (N,) or (N, k)."""
+        """Apply the linear map to directions, (N,) or (N, k)."""
         return self._times(self.pattern.product, directions)
 
     def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
-        """The transpose, of (num_cells,) or (num_cells, k)."""
+        """Apply the transposed map to values, (num_cells,) or (num_cells, k)."""
         return self._times(self.pattern.transposed_product, values)
 
     def _times(self, product, columns):
@@ -78,7 +78,7 @@ class LayeredPrior(MappedPrior):
         return products.reshape(-1, *columns.shape[1:])
 
     def pointwise_std(self) -> np.ndarray:
-        """Prior standard deviation in each cell, (num_cells,)."""
+        """Return the prior standard deviation in each cell, (num_cells,)."""
         corners, std, begin = np.asarray(self.corners), np.zeros(len(self.corners)), 0
         for name, (size,) in self.prior.shapes:
             corners_of_layer = corners - begin
@@ -89,25 +89,25 @@ class LayeredPrior(MappedPrior):
 
 
 def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> LayeredPrior:
-    """One Matern field for each layer, independent of all others.
+    """Build a prior with an independent Matern field in each layer.
 
     Parameters
     ----------
     mesh : Mesh
     layers : mapping of str to mapping
-        For each subdomain of the mesh the arguments of :func:`invlift.matern_prior`.  A
-        ``mean`` that varies is given at the nodes of ``mesh``.
+        For each subdomain of the mesh, the arguments of :func:`invlift.matern_prior`.  A ``mean``
+        that varies is given at the nodes of ``mesh``.
 
     Returns
     -------
     LayeredPrior
-        Unknown parameters have the name of the layer in front, ``clay_prior_range`` say.
+        Names of unknown parameters begin with the name of the layer, as in ``clay_prior_range``.
 
     Raises
     ------
     InputError
-        If a subdomain does not exist, layers overlap or leave cells out, or something is wrong with
-        an argument, as "prior layer, NAME, KEY"; or if JAX is not in double precision.
+        If a subdomain does not exist, layers overlap or leave cells out, or an argument is wrong
+        (the place is "prior layer, NAME, KEY"); or if JAX is not in double precision.
     """
     require_float64(points=mesh.points)
     for name in layers:
@@ -132,7 +132,7 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
             raise InputError(where, expected, found, "rename it")
         with errors_at(partial(_in_layer, name)):
             part = matern_prior(layer, **{**settings, "mean": mean})
-        label = re.sub(r"\W", "_", name)  # as results call what is unknown of it
+        label = re.sub(r"\W", "_", name)  # prefix of its unknowns in results
         if label in parts:
             remedy = "rename one in the mesh: results know letters and digits"
             raise InputError(("prior", "layer", name), "another name", f"{label} again", remedy)
@@ -147,5 +147,5 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
 
 
 def _in_layer(name: str, path: KeyPath) -> KeyPath:
-    """A key of the prior, of its layer."""
+    """Return the path of a key of the prior with the layer inserted."""
     return ("prior", "layer", name, *path[1:]) if path[0] == "prior" else path

@@ -1,9 +1,9 @@
-"""Matern prior on a mesh, as a sparse square root of its covariance.
+"""Matern prior on a mesh, by a sparse square root of its covariance.
 
 The field solves (kappa^2 - Laplace)^(alpha/2) (tau phi) = white noise (Lindgren, Rue & Lindstrom
-2011, eq. 2), whose solution is a Matern field with smoothness nu = alpha - dim/2.  On linear
-elements phi = mean + S w with w standard normal, and S is a chain of sparse solves with one
-prefactorised matrix; no N x N matrix is ever formed.
+2011, eq. 2).  The solution is a Matern field with smoothness nu = alpha - dim/2.  On linear
+elements phi = mean + S w with w standard normal, where S is a chain of sparse solves with one
+factorised matrix.  No dense N x N matrix is formed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from invlift.programs.derivatives import second_directional
 from invlift.programs.pytrees import Module, aside, static
 from invlift.unknowns.priors.base import AffinePrior
 
-#: Robin coefficient over kappa that evens out the variance near the boundary best
+#: Robin coefficient over kappa that best equalises the variance near the boundary
 #: (Roininen, Huttunen & Lasanen 2014, section 4; Daon & Stadler 2018).
 ROBIN_COEFFICIENT = 1.0 / 1.42
-#: Nodes up to which the realised standard deviation is computed column by column.
+#: Largest number of nodes for which the realised standard deviation is computed by columns.
 FEW = 3_000
 
 
 class MaternPrior(AffinePrior):
-    """Gaussian prior on nodal log-conductivity, phi = mean + S w, w ~ Normal(0, I).
+    """Gaussian prior of nodal log-conductivity, phi = mean + S w, w ~ Normal(0, I).
 
-    Build it with :func:`invlift.matern_prior`.  With K = kappa^2 M + G = L L^T, M the mass and G
-    the stiffness matrix, D the lumped mass matrix,
+    Build it with :func:`invlift.matern_prior`.  Let K = kappa^2 M + G = L L^T, with M the mass
+    matrix, G the stiffness matrix, and D the lumped mass matrix.  Then
 
     S = (K^-1 M)^(alpha/2 - 1) K^-1 D^(1/2) / tau for even alpha and
     S = (K^-1 M)^((alpha - 1)/2) L^-T / tau for odd alpha.
@@ -49,11 +49,11 @@ class MaternPrior(AffinePrior):
     mean : (N,)
         Prior mean of phi.
     factor : linalg.Factor
-        Of K.
+        Factor of K.
     structure : linalg.SymbolicAnalysis
         Symbolic factorisation of K.
     pattern : sparse.Pattern
-        Of M, and of K.
+        Common pattern of M and K.
     operator_values : (num_values,)
         Entries of K in its lower triangle, in the order of the structure.
     mass_values : (num_entries,)
@@ -67,9 +67,9 @@ class MaternPrior(AffinePrior):
     location : str
         ``"nodes"``.
     mesh : Mesh or None
-        Where the field lives, for those who read its posterior.
+        Mesh of the field, for results of the posterior.
     nominal : tuple of Nominal
-        What it was asked to be.
+        Requested properties of the field.
     """
 
     mean: jax.Array
@@ -91,7 +91,7 @@ class MaternPrior(AffinePrior):
         return self.mean.shape[0]
 
     def sqrt(self, white: jax.Array) -> jax.Array:
-        """S w for w of shape (N,) or (N, k)."""
+        """Return S w for w of shape (N,) or (N, k)."""
         columns = unscaled_root(
             white.reshape(self.num_white, -1),
             alpha=self.alpha,
@@ -103,7 +103,7 @@ class MaternPrior(AffinePrior):
         return columns.reshape(white.shape) * (1.0 / self.tau)
 
     def sqrt_transpose(self, field_values: jax.Array) -> jax.Array:
-        """S^T v for v of shape (N,) or (N, k)."""
+        """Return S^T v for v of shape (N,) or (N, k)."""
         columns = unscaled_root_transpose(
             field_values.reshape(self.num_white, -1),
             alpha=self.alpha,
@@ -115,18 +115,18 @@ class MaternPrior(AffinePrior):
         return columns.reshape(field_values.shape) * (1.0 / self.tau)
 
     def pointwise_std(self, corners: np.ndarray | None = None) -> np.ndarray:
-        """Realised prior standard deviation at each node, (N,): the square root of diag(S S^T).
+        """Return the realised prior standard deviation at each node, (N,): sqrt(diag(S S^T)).
 
-        Differs from the nominal value near boundaries and on coarse meshes.  Of means over nodes,
-        (k, c), where these are given: (k,).
+        It differs from the nominal value near boundaries and on coarse meshes.  If nodes (k, c) are
+        given, return it for the means over these nodes, (k,).
 
         Notes
         -----
-        diag(K^-1) takes a few factorisations, and for alpha <= 3 the diagonal is one of its
-        derivatives: d(K^-1) = -K^-1 dK K^-1 along D is that for alpha = 2, half the second
-        derivative along M that for alpha = 3.  For higher orders, and on up to 3,000 nodes, where
-        this program is compiled and has run sooner, S^T is applied to N unit vectors, as to
-        what takes the means.
+        diag(K^-1) takes a few factorisations.  For alpha <= 3 the variance is this diagonal or one
+        of its derivatives.  With d(K^-1) = -K^-1 dK K^-1, it is minus the derivative along D for
+        alpha = 2, and half the second derivative along M for alpha = 3.  For higher orders, for
+        means, and on up to 3,000 nodes, where compilation and run take less time, S^T is applied to
+        the columns of the means or to N unit vectors.
         """
         if corners is None and self.alpha <= 3 and self.num_white > FEW:
             variance = _variance(self)
@@ -136,7 +136,7 @@ class MaternPrior(AffinePrior):
         return np.sqrt(variance) / float(self.tau)
 
     def mass(self, columns: jax.Array) -> jax.Array:
-        """M times columns, (N, k)."""
+        """Return M times columns, (N, k)."""
         return self.pattern.product(self.mass_values, columns)
 
 
@@ -149,12 +149,12 @@ def unscaled_root(
     solve: Callable,
     half_solve_transpose: Callable,
 ):
-    """tau S times columns.
+    """Return tau S times columns.
 
     Parameters
     ----------
     columns : (..., N, k)
-        The functions must take this shape.
+        The callables must accept this shape.
     alpha : int
     noise_scale : (N,)
         Diagonal of D^(1/2).
@@ -173,7 +173,7 @@ def unscaled_root(
 def unscaled_root_transpose(
     columns, *, alpha: int, noise_scale, mass: Callable, solve: Callable, half_solve: Callable
 ):
-    """tau S^T times columns; parameters as for :func:`unscaled_root`, with products with L^-1."""
+    """Return tau S^T times columns; as :func:`unscaled_root`, but ``half_solve`` applies L^-1."""
     for _ in range((alpha - 1) // 2):
         columns = mass(solve(columns))
     if alpha % 2:
@@ -182,7 +182,7 @@ def unscaled_root_transpose(
 
 
 def _variance(prior: MaternPrior) -> np.ndarray:
-    """tau^2 diag(S S^T), (N,), for alpha = 1, 2, 3."""
+    """Return tau^2 diag(S S^T), (N,), for alpha = 1, 2, 3."""
     row, col = np.asarray(prior.pattern.rows), np.asarray(prior.pattern.cols)
     noise = np.where(row == col, np.asarray(prior.noise_scale)[row] ** 2, 0.0)
     along = noise if prior.alpha == 2 else np.asarray(prior.mass_values)
@@ -196,7 +196,7 @@ def _program(alpha: int) -> Program:
 
 
 def _inverse_derivative(structure, values, along, *, alpha: int):
-    """diag(K^-1), minus its derivative along a direction, or half the second one, (N,)."""
+    """Return diag(K^-1), minus its derivative, or half its second derivative, (N,), by alpha."""
 
     def diagonal(values):
         return linalg.inverse_diagonal(structure, values)
@@ -209,7 +209,7 @@ def _inverse_derivative(structure, values, along, *, alpha: int):
 
 
 def _variance_by_columns(prior: MaternPrior, corners: np.ndarray, *, batch: int = 128):
-    """tau^2 times the variance of means over nodes (k, c), (k,): S^T of ``batch`` at a time."""
+    """Return tau^2 times the variance of means over nodes (k, c), (k,), ``batch`` at a time."""
     squares = _squares["none" if prior.num_white <= FEW else "some"]
     rest = -len(corners) % batch
     padded = np.pad(corners.astype(np.int32), ((0, rest), (0, 0)), constant_values=prior.num_white)
@@ -218,7 +218,7 @@ def _variance_by_columns(prior: MaternPrior, corners: np.ndarray, *, batch: int 
 
 
 def _squared(prior: MaternPrior, corners):
-    """tau^2 |S^T m|^2 of each mean m over nodes (batch, c), (batch,)."""
+    """Return tau^2 |S^T m|^2 of each mean m over nodes (batch, c), (batch,)."""
     size, num = corners.shape
     means = jnp.zeros((prior.num_white, size))
     means = means.at[corners, jnp.arange(size)[:, None]].set(1.0 / num, mode="drop")
@@ -230,18 +230,18 @@ _squares = {effort: Program(_squared, effort) for effort in ("none", "some")}
 
 @program
 def factorise(structure, values):
-    """Factor of K, of its entries in the order of a structure, (num_values,); compiled."""
+    """Factorise K, given its entries in the order of the structure, (num_values,); compiled."""
     return linalg.factorise(structure, values)
 
 
 def log_variance_without_tau(smoothness: float, alpha: int, dim: int, log_kappa: float) -> float:
-    """Logarithm of tau^2 times the marginal variance far from boundaries."""
+    """Return the logarithm of tau^2 times the marginal variance far from boundaries."""
     log_variance = math.lgamma(smoothness) - math.lgamma(alpha)
     return log_variance - (dim / 2 * math.log(4 * math.pi) + 2 * smoothness * log_kappa)
 
 
 class Matrices(Module):
-    """What K = kappa^2 M + G + c kappa E is made of, in one pattern; E is of Robin boundaries.
+    """Terms of K = kappa^2 M + G + c kappa E, in one pattern; E is the Robin boundary matrix.
 
     Attributes
     ----------
@@ -249,9 +249,9 @@ class Matrices(Module):
         Symbolic factorisation of K.
     pattern : sparse.Pattern
     lower : (num_values,) int32
-        The entries of the lower triangle, in the order of the structure.
+        Indices of the entries in the lower triangle, in the order of the structure.
     mass, stiffness, edge : (num_entries,)
-        Entries of M, G and E; the last are zero at natural boundaries.
+        Entries of M, G and E; E is zero for natural boundaries.
     noise_scale : (N,)
         Diagonal of D^(1/2).
     """
@@ -265,11 +265,11 @@ class Matrices(Module):
     noise_scale: jax.Array
 
     def operator(self, kappa):
-        """Entries of K, (num_entries,)."""
+        """Return the entries of K, (num_entries,)."""
         return kappa**2 * self.mass + self.stiffness + kappa * ROBIN_COEFFICIENT * self.edge
 
     def operator_derivative(self, kappa, order: int):
-        """Entries of d^order K / d log(kappa)^order, (num_entries,), for an order >= 1."""
+        """Return the entries of d^order K / d log(kappa)^order, (num_entries,), for order >= 1."""
         return 2**order * kappa**2 * self.mass + kappa * ROBIN_COEFFICIENT * self.edge
 
 

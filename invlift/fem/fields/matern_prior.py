@@ -1,4 +1,4 @@
-"""Builds the Matern prior of a field, whose range and standard deviation are known or unknown."""
+"""Construction of the Matern prior of a field, with known or unknown range and deviation."""
 
 from __future__ import annotations
 
@@ -35,39 +35,40 @@ def matern_prior(
     mean: float | np.ndarray = 0.0,
     boundary: str = "neumann",
 ) -> MaternPrior | HierarchicalMaternPrior:
-    """Matern prior on the nodes of a mesh.
+    """Build a Matern prior on the nodes of a mesh.
 
     Parameters
     ----------
     mesh : Mesh
     range : float or distribution
         Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
-        kappa = sqrt(8 nu) / range.  It, or its median, is between 1e-6 and 10 times the extent of
-        the mesh.  An unknown range has a distribution of a positive number, of invlift or NumPyro.
+        kappa = sqrt(8 nu) / range.  For an unknown range, give a distribution of a positive number,
+        of invlift or NumPyro.  The range, or its median, must be between 1e-6 and 10 times the
+        diameter of the mesh.
     std : float or distribution
-        Nominal standard deviation of phi (dimensionless) far from the boundary.  It, or its median,
-        is from 1e-9 to 50.
+        Nominal standard deviation of phi (dimensionless) far from the boundary.  The value, or its
+        median, must be from 1e-9 to 50.
     smoothness : float
         nu > 0 with nu + dim/2 an integer.
     mean : float or (N,) array
         Prior mean of phi.
     boundary : {"neumann", "robin"}
-        Natural boundary, which inflates the variance at the edge by a factor of two or more (in
-        corners of the plane about four), or Robin boundary.  This evens out the standard deviation
-        for smoothness 1; for 2 and 3 it is 0.76 and 0.68 of that inside at an edge of the plane,
-        and about 0.6 and 0.45 in corners.
+        "neumann": the natural boundary, which increases the variance at the boundary by a factor of
+        two or more (about four in corners in 2-D).  "robin": a Robin boundary, which equalises the
+        standard deviation for smoothness 1.  For smoothness 2 and 3 in 2-D, the standard deviation
+        is then 0.76 and 0.68 of the interior value at an edge, and about 0.6 and 0.45 in corners.
 
     Returns
     -------
     MaternPrior or HierarchicalMaternPrior
-        Of N coefficients, one for each node.  The second one if range or std are unknown; these are
-        then unknowns of the problem, ``prior_range`` and ``prior_std`` in its results.
+        Prior of N coefficients, one for each node.  It is hierarchical if range or std is unknown;
+        these are then unknowns of the problem, named ``prior_range`` and ``prior_std`` in results.
 
     Raises
     ------
     InputError
-        If a parameter is out of its range, a distribution is not one of a positive number or its
-        logarithm has a standard deviation above 2, or JAX is not in double precision.
+        If a parameter is out of its range, a distribution is not that of a positive number, the
+        standard deviation of its logarithm is above 2, or JAX is not in double precision.
 
     Notes
     -----
@@ -101,12 +102,12 @@ def matern_prior(
     return build(mesh, given, medians, float(smoothness), alpha, mean, boundary)
 
 
-#: The name that priors with unknown parameters had: they need no function of their own.
+#: Former name of the function for priors with unknown parameters.
 hierarchical_matern_prior = renamed("hierarchical_matern_prior", matern_prior)
 
 
 def matern_alpha(smoothness: float, dim: int) -> int:
-    """Order alpha = smoothness + dim/2 of the operator (Lindgren, Rue & Lindstrom 2011, eq. 2).
+    """Return the operator's order alpha = smoothness + dim/2 (Lindgren et al. 2011, eq. 2).
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ def _of_unknown(mesh, given, medians, smoothness, alpha, mean, boundary) -> Hier
 
 
 def _checked_mean(mesh: Mesh, mean) -> np.ndarray:
-    """The prior mean at the nodes, (N,)."""
+    """Return the prior mean at the nodes, (N,), after checks."""
     expected, remedy = f"one number or {mesh.num_nodes} at the nodes", "give a field of this mesh"
     mean = as_numbers(("prior", "mean"), mean, expected, remedy)
     if mean.shape not in ((), (mesh.num_nodes,)):
@@ -188,8 +189,8 @@ def _checked_mean(mesh: Mesh, mean) -> np.ndarray:
 
 
 def _check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
-    """Refuse a correlation range that gives no usable field; ``name`` says what it is."""
-    # A field that hardly varies over the body has a deviation that grows like range / extent.
+    """Raise an error for an unusable correlation range; the message has ``name`` before it."""
+    # For a long range the field hardly varies in the body; its deviation grows like range / extent.
     least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
     if not least <= as_number(correlation_range) <= most:
         raise InputError(
@@ -201,7 +202,7 @@ def _check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
 
 
 def _check_std(std, name: str = "") -> None:
-    """Refuse a standard deviation that gives no usable field."""
+    """Raise an error for an unusable standard deviation."""
     if not MIN_STD <= as_number(std) <= MAX_STD:
         raise InputError(
             ("prior", "std"),

@@ -1,4 +1,4 @@
-"""A Gaussian field on few places, such as the nodes of a boundary, by its largest modes."""
+"""Gaussian fields at few points, such as the nodes of a boundary, by their largest modes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.keywords import earlier_names
 
-#: Share of the variance at a place that the modes may leave out, and most of them.
+#: Largest share of the variance at a point that the modes leave out; largest number of modes.
 LEFT_OUT, MAX_MODES = 1e-2, 200
 
 
 @dataclass(frozen=True, eq=False)
 class RandomField:
-    """Values of a boundary condition that are off by a smooth random field.
+    """Values of a boundary condition with an error that is a smooth random field.
 
     Attributes
     ----------
     mean : float or (num_nodes,) array
-        What is expected, in the unit of the values.
+        Mean, in the unit of the values.
     sd : float
-        Standard deviation at each place, in the same unit.
+        Standard deviation of the error at each point, in the same unit.
     correlation_range : float or None
-        Distance at which the correlation has fallen to about 0.14, in the length unit of the mesh,
-        straight through the body.  None: all are off by the same.
+        Euclidean distance at which the correlation has fallen to about 0.14, in the length unit of
+        the mesh.  None: the error is the same at all points.
     """
 
     mean: float | np.ndarray
@@ -33,17 +33,17 @@ class RandomField:
     correlation_range: float | None
 
     def modes(self, points: np.ndarray, where: str) -> np.ndarray:
-        """Columns that standard normal variables multiply, (num_points, K), of points (., dim).
+        """Return the scaled modes of the error, (num_points, K), at points (num_points, dim).
 
-        The largest modes of Matern's covariance of smoothness 5/2, sd^2 (1 + r + r^2 / 3) exp(-r)
-        with r = sqrt(20) distance / range, that hold 99 % of the variance at each place
-        (Karhunen-Loeve).
+        The error is the modes times K standard normal variables.  The modes are the largest of a
+        Matern covariance of smoothness 5/2, sd^2 (1 + r + r^2 / 3) exp(-r) with r = sqrt(20)
+        distance / range, and contain 99 % of the variance at each point (Karhunen-Loeve).
 
         Raises
         ------
         InputError
-            Which blames ``where``: if sd or range are not positive, or the range is so short that
-            more than 200 modes were needed.
+            With the place ``where``: if sd or range is not positive, or the range is so short that
+            more than 200 modes would be needed.
         """
         for name in ("sd", "correlation_range"):
             value = getattr(self, name)
@@ -68,21 +68,21 @@ class RandomField:
 
 @earlier_names(correlation_range="range")
 def random_field(mean: float | np.ndarray, sd: float, range: float | None = None) -> RandomField:
-    """Values of a boundary condition that are known up to a smooth random field.
+    """Define values of a boundary condition that are known up to a smooth random field.
 
     Parameters
     ----------
     mean : float or (num_nodes,) array
-        What is expected, in the unit of the values.
+        Mean, in the unit of the values.
     sd : float
-        Standard deviation at each place, in the same unit.
+        Standard deviation of the error at each point, in the same unit.
     range : float, optional
-        Distance at which the correlation of the errors at two places has fallen to about 0.14, in
-        the length unit of the mesh.  Without it all are off by the same.
+        Distance at which the correlation of the errors at two points has fallen to about 0.14, in
+        the length unit of the mesh.  Without it the error is the same at all points.
 
     Returns
     -------
     RandomField
-        For ``dirichlet`` of :func:`invlift.assemble_poisson`.
+        A value for the argument ``dirichlet`` of :func:`invlift.assemble_poisson`.
     """
     return RandomField(mean, sd, range)

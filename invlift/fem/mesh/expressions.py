@@ -41,7 +41,7 @@ _REMEDIES = {
 
 
 def unknown_name(text: str) -> tuple[str, str] | None:
-    """Return the first unknown name in a formula and its remedy; None for a name alone, or if none."""
+    """Return the first unknown name in a formula and its remedy; None if none, or a plain name."""
     try:
         body = ast.parse(text.strip()[: _MAX_LENGTH + 1], mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
