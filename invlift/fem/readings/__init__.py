@@ -1,1 +1,1 @@
-"""What a row of a sensor table is a reading of: one module for each kind."""
+"""Kinds of readings in a sensor table, one module each, and their location on a mesh."""

@@ -1,4 +1,4 @@
-"""The mean of the solution over a group of the mesh, or over a disc or ball round a place."""
+"""Readings of the solution's mean over a group of the mesh, or over a disc or ball."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from invlift.fem.readings.base import (
 )
 from invlift.fem.readings.sensors import Sensors
 
-#: Radii, and directions on the circle or to the pole and round it, of the points of a disc or ball.
+#: Numbers of quadrature points of a disc or ball: radii, azimuth angles and, in 3-D, polar angles.
 NUM_RADII, NUM_AROUND, NUM_UP = 6, 24, 8
-#: Points of the square or cube round a disc or ball that the body has a part of: Halton's, by which
-#: means over halves, corners and layers of a tenth of the radius are off by at most 2 %.
+#: Number of Halton points in the square or cube around a disc or ball that is partly outside the
+#: body.  Means over halves, corners, and layers of a tenth of the radius have errors up to 2 %.
 NUM_SPREAD = 2**13
 
 
@@ -58,7 +58,7 @@ def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
 
 
 def _mean_round(mesh: Mesh, middle: np.ndarray, radius: float):
-    """Mean over what the body has of a disc or ball, (1, num_nodes), its middle in the body."""
+    """Return the mean over the part of a disc or ball in the body, as a matrix (1, num_nodes)."""
     for points_of in (_points_of_ball, _spread_in_ball):
         offsets, weights = points_of(mesh.dim)
         cells, shapes = mesh.find_cells(middle + radius * offsets)
@@ -72,10 +72,10 @@ def _mean_round(mesh: Mesh, middle: np.ndarray, radius: float):
 
 
 def _points_of_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points, (k, dim), and weights, (k,), of the mean over the unit disc or ball.
+    """Return points, (k, dim), and weights, (k,), of the mean over the unit disc or ball.
 
-    Gauss points along the radius and to the pole, and even steps round: exact for polynomials of
-    degree 9 in the plane, and more.
+    Gauss points in the radius and in the polar direction, and equal azimuth steps.  In 2-D the rule
+    is exact for polynomials of degree 9 and more.
     """
     ticks, sizes = np.polynomial.legendre.leggauss(NUM_RADII)
     radii = 0.5 + 0.5 * ticks
@@ -95,14 +95,14 @@ def _points_of_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spread_in_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`_points_of_ball`, many that are spread evenly, for parts of it."""
+    """As :func:`_points_of_ball`, with many evenly spread points, for parts of a disc or ball."""
     points = 2.0 * Halton(dim, scramble=False).random(NUM_SPREAD) - 1.0
     points = points[np.sum(points**2, axis=1) <= 1.0]
     return points, np.full(len(points), 1.0 / len(points))
 
 
 def _weights_of(matrix) -> Weights:
-    """The row of a matrix, (1, num_nodes)."""
+    """Return the weights in the only row of a matrix, (1, num_nodes)."""
     row = matrix.toarray()[0] if hasattr(matrix, "toarray") else matrix[0]
     nodes = np.flatnonzero(row)
     return Weights(nodes[None], row[None, nodes])

@@ -1,4 +1,4 @@
-"""What a kind of reading must be: a linear functional of what an equation knows."""
+"""Kinds of readings: linear functionals of the solution, field, fluxes and further unknowns."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from invlift.fem.mesh.geometry import find_closest_facet
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.sensors import Sensors
 
-#: What readings can be weighted sums of: the solution at the nodes, the log-conductivity at corners
-#: of cells (corner j of cell i is i (dim + 1) + j), fluxes into the body through boundary groups,
-#: and further unknowns, the last two by name.
+#: Quantities of which readings are weighted sums: the solution at the nodes, the log-conductivity
+#: at corners of cells (corner j of cell i is i (dim + 1) + j), fluxes into the body through
+#: boundary groups, by name, and further unknowns, by name.
 SOLUTION, FIELD, FLUXES, UNKNOWNS = "solution", "log_conductivity", "fluxes", "unknowns"
 
 
@@ -25,9 +25,9 @@ class Weights(NamedTuple):
     Attributes
     ----------
     places : (k, c) array of int or str
-        What each is a sum of.
+        Indices or names of the terms of each sum.
     weights : (k, c) array
-        Zero where there is no more.
+        Weights of the terms; zero for padding.
     """
 
     places: np.ndarray
@@ -35,16 +35,16 @@ class Weights(NamedTuple):
 
 
 class Located(NamedTuple):
-    """What a kind makes of k rows.
+    """Weights and positions of k rows of one kind.
 
     Attributes
     ----------
     parts : mapping of str to Weights
-        By :data:`SOLUTION` and the other things that are read; a reading is the sum over all.
+        Weights by quantity, :data:`SOLUTION` and so on; a reading is the sum over all quantities.
     points : (k, dim) array
-        Where the readings are shown.
+        Positions at which the readings are shown.
     distances : (k,) array
-        How far outside the mesh, in its unit of length; 0 inside.
+        Distances outside the mesh, in its unit of length; 0 inside.
     is_kept : (k,) array of bool
     """
 
@@ -60,8 +60,8 @@ class Kind(NamedTuple):
     Attributes
     ----------
     locate : callable
-        Mesh, :class:`Sensors`, all of this kind, and ``outside``, "error", "project" or "drop", to
-        :class:`Located`.  An InputError names the row and column that is wrong.
+        ``locate(mesh, sensors, outside)`` returns :class:`Located`, for :class:`Sensors` of this
+        kind and ``outside`` of "error", "project" or "drop".  Its InputErrors name row and column.
     columns : tuple of str
         Columns that a row of this kind may fill, among "x2", "over" and "radius".
     """
@@ -71,13 +71,13 @@ class Kind(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where points are on a mesh: see :func:`find_places`.
+    """Positions of points on a mesh: see :func:`find_places`.
 
     Attributes
     ----------
     cells : (k,) array of int
     shapes : (k, dim + 1) array
-        Values there of the basis functions of the cell's corners.
+        Values of the basis functions of the cell's corners at the points.
     distances : (k,) array
     is_kept : (k,) array of bool
     """
@@ -91,14 +91,14 @@ class Places(NamedTuple):
 def find_places(
     mesh: Mesh, sensors: Sensors, points: np.ndarray, outside: str, suffix: str = ""
 ) -> Places:
-    """Find the cells of points, (k, dim), one of each row of a table.
+    """Find the cells of points, (k, dim), one point for each row of a table.
 
-    They are from the columns x, y and z, whose names have a suffix.
+    The points are from the columns x, y and z, with a suffix to their names.
 
     Raises
     ------
     InputError
-        If a row has no place, or one outside the mesh and ``outside`` is "error".
+        If a row has no position, or if a position is outside the mesh and ``outside`` is "error".
     """
     missing = np.argwhere(np.isnan(points))
     if missing.size:
@@ -116,7 +116,7 @@ def find_places(
         if outside == "error":
             closest = (on_facet[0, :, None] * mesh.points[mesh.boundary_facets[facet[0]]]).sum(0)
             _raise_outside(mesh, sensors, points, away, distances, closest)
-        # A point on a facet has the weights of the facet's nodes and 0 at the cell's other node.
+        # A point on a facet has the weights of the facet's nodes, and 0 at the cell's other node.
         cells[away] = mesh.boundary_cells[facet]
         nodes = mesh.cells[cells[away]]
         is_same = nodes[:, :, None] == mesh.boundary_facets[facet][:, None, :]
@@ -126,7 +126,7 @@ def find_places(
 
 
 def scattered(parts: Sequence[tuple[np.ndarray, Weights]], size: int) -> Weights:
-    """Weighted sums of some rows each, (k,), as those of ``size`` rows."""
+    """Merge weights of subsets of rows into the weights of all ``size`` rows."""
     width = max(part.places.shape[1] for _, part in parts)
     places = np.zeros((size, width), dtype=np.result_type(*(part.places for _, part in parts)))
     weights = np.zeros((size, width))
@@ -137,12 +137,12 @@ def scattered(parts: Sequence[tuple[np.ndarray, Weights]], size: int) -> Weights
 
 
 def shown_at(sensors: Sensors, points: np.ndarray) -> np.ndarray:
-    """Places of the rows as the table has them, and points (k, dim) where it has none."""
+    """Return the positions of the table's rows, (k, dim), with ``points`` for missing ones."""
     return np.where(np.isnan(sensors.points), points, sensors.points)
 
 
 def at_row(sensors: Sensors, row: int, column: str) -> str:
-    """What an error calls an entry of a table."""
+    """Return the place of a table's entry, for error messages."""
     return f"{sensors.name}, row {sensors.rows[row]}, column {column}"
 
 
@@ -164,5 +164,5 @@ def _raise_outside(mesh, sensors, points, away, distances, closest):
 
 
 def extent(mesh: Mesh) -> str:
-    """What a mesh spans, in words."""
+    """Return the bounding box of a mesh as text."""
     return f"{place(mesh.points.min(axis=0))} to {place(mesh.points.max(axis=0))}"

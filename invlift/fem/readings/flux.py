@@ -1,4 +1,4 @@
-"""What flows into the body through a boundary group, in all: the integral of exp(phi) du/dn."""
+"""Readings of the total flux into the body through a boundary group: integral of exp(phi) du/dn."""
 
 from __future__ import annotations
 

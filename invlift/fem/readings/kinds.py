@@ -6,8 +6,8 @@ from invlift.fem.readings.flux import FLUX
 from invlift.fem.readings.log_conductivity import LOG_CONDUCTIVITY
 from invlift.fem.readings.point import DIFFERENCE, POINT
 
-#: What a reading can be, by the column ``kind`` of the sensor table: looked up whenever readings
-#: are located.
+#: Kinds of readings by their name in the column ``kind`` of the sensor table; read whenever
+#: readings are located.
 KINDS: dict[str, Kind] = {
     "point": POINT,
     "difference": DIFFERENCE,

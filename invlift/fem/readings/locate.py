@@ -1,4 +1,4 @@
-"""From the rows of a sensor table to what each reading is a weighted sum of."""
+"""Location of a sensor table on a mesh: the weighted sum of each reading."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from invlift.unknowns.distributions import Distribution, as_distribution
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What each of the readings that are kept is a weighted sum of.
+    """Observation operator: each kept reading as a weighted sum.
 
     Attributes
     ----------
     parts : mapping of str to Weights
-        By what is read, "solution", "log_conductivity", "fluxes" or "unknowns": see
+        Weights by quantity, "solution", "log_conductivity", "fluxes" or "unknowns": see
         :mod:`invlift.fem.readings.base`.
     sensors : Sensors
-        The table of those that are kept; its places are where the readings are shown.
+        The table of the kept readings; its points are the positions at which they are shown.
     kept : (num_kept,) array of int
-        Positions in the sensor table; all of them unless sensors were dropped.
+        Indices of the kept readings in the sensor table; all indices unless sensors were dropped.
     distances : (num_sensors,) array
-        How far outside the mesh each sensor of the whole table lies, in length units; 0 inside.
+        Distance outside the mesh of each sensor in the whole table, in length units; 0 inside.
     unknowns : mapping of str to Distribution
-        Those that are read beside the field, such as offsets of loggers.
+        Further unknowns in the readings, such as offsets of loggers.
     mesh : Mesh or None
-        On which the readings were located.
+        The mesh on which the readings were located.
     """
 
     parts: Mapping[str, Weights]
@@ -46,17 +46,17 @@ class Observation:
 
     @property
     def points(self) -> np.ndarray:
-        """Where the readings are shown, (num_kept, dim)."""
+        """Positions at which the readings are shown, (num_kept, dim)."""
         return self.sensors.points
 
     @property
     def nodes(self) -> np.ndarray:
-        """Nodes whose solution each reading is a sum of, (num_kept, c)."""
+        """Nodes in the weighted sum of the solution of each reading, (num_kept, c)."""
         return self._of_solution.places
 
     @property
     def weights(self) -> np.ndarray:
-        """Their weights, (num_kept, c): of a point those of basis functions, which add to 1."""
+        """Weights of the nodes, (num_kept, c); at a point, basis functions with the sum 1."""
         return self._of_solution.weights
 
     @property
@@ -66,13 +66,13 @@ class Observation:
 
     @property
     def is_of_solution(self) -> np.ndarray:
-        """Which readings depend on the solution of an experiment, (num_kept,)."""
+        """Mask of the readings that depend on the solution of an experiment, (num_kept,)."""
         parts = [self.parts[name].weights for name in (SOLUTION, FLUXES) if name in self.parts]
         nothing = np.zeros((len(self.kept), 1))
         return np.hstack([nothing, *parts]).any(axis=1)
 
     def take(self, chosen: np.ndarray) -> Observation:
-        """Return the readings at positions `chosen` among those kept."""
+        """Return the readings with the indices `chosen` among the kept ones."""
         parts = {name: Weights(*(each[chosen] for each in part))
                  for name, part in self.parts.items()}  # fmt: skip
         return replace(self, parts=parts, sensors=self.sensors.take(chosen), kept=self.kept[chosen])
@@ -85,19 +85,19 @@ def locate(
     *,
     offsets: Mapping[str, Distribution] | None = None,
 ) -> Observation:
-    """Find what each reading is of.
+    """Locate the readings of a sensor table on a mesh.
 
     Parameters
     ----------
     mesh : Mesh
     sensors : Sensors
     outside : {"error", "project", "drop"}
-        What to do with sensors further outside than 1e-9 of the mesh's diameter: refuse, observe
-        at the closest point of the mesh, or leave out.
+        Treatment of sensors outside the mesh by more than 1e-9 of its diameter: raise an error,
+        read at the closest point of the mesh, or leave out.
     offsets : mapping of str to Distribution, optional
-        Groups of the table whose readings are all off by one unknown number, each with its
-        distribution, in the unit of the readings: a logger that drifts, the datum of heads.  Among
-        the unknowns it is ``offset_GROUP``.
+        Groups of the table whose readings have a common unknown offset, with its distribution, in
+        the unit of the readings: a logger with an offset, or the datum of heads.  The unknown is
+        named ``offset_GROUP``.
 
     Returns
     -------
@@ -106,8 +106,8 @@ def locate(
     Raises
     ------
     InputError
-        If a row is not what its kind must be; if a sensor is outside and `outside` is "error" (its
-        row and distance are named), or all sensors are dropped; if there is no group of a name.
+        If a row does not fit its kind; if a sensor is outside and `outside` is "error" (the message
+        names its row and distance); if all sensors are dropped; or if a group does not exist.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def locate(
 
 
 def _with_all_columns(sensors: Sensors) -> Sensors:
-    """The table with empty columns in place of those that only some kinds have."""
+    """Add empty columns for the columns of all kinds that the table lacks."""
     size, dim = sensors.points.shape
     empty = {
         "minus": np.full((size, dim), np.nan),
@@ -172,7 +172,7 @@ def _with_all_columns(sensors: Sensors) -> Sensors:
 
 
 def _kinds(sensors: Sensors) -> np.ndarray:
-    """Kind of each reading, (d,); each must be known, and fill no column that is not for it."""
+    """Return the kind of each reading, (d,), and check kinds and their columns."""
     filled = {
         "x2": ~np.isnan(sensors.minus[:, 0]),
         "over": sensors.over != "",
@@ -199,17 +199,17 @@ def _kinds(sensors: Sensors) -> np.ndarray:
 
 
 def offset_name(group: str) -> str:
-    """What the offset of a group is called among the unknowns."""
+    """Return the name of the unknown offset of a group."""
     return f"offset_{group}"
 
 
 def rows_with_offset(sensors: Sensors, offsets: Iterable[str]) -> np.ndarray:
-    """Rows of groups that have an offset, (k,).
+    """Return the rows of groups with an offset, (k,).
 
     Raises
     ------
     InputError
-        If there is no group of a name.
+        If a group does not exist.
     """
     groups = np.array([]) if sensors.groups is None else sensors.groups
     for group in offsets:
@@ -222,7 +222,7 @@ def rows_with_offset(sensors: Sensors, offsets: Iterable[str]) -> np.ndarray:
 
 
 def _offsets(sensors: Sensors, offsets: Mapping[str, Distribution]) -> tuple[np.ndarray, Weights]:
-    """Rows that have an offset, and which."""
+    """Return the rows with an offset, and the weights of the offsets."""
     rows = rows_with_offset(sensors, offsets)
     names = np.array([offset_name(group) for group in sensors.groups[rows]])
     return rows, Weights(names[:, None], np.ones((rows.size, 1)))

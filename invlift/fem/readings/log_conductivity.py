@@ -1,4 +1,4 @@
-"""The natural logarithm of the conductivity at a place: of a core, or a test in one well."""
+"""Readings of the natural logarithm of the conductivity at a point: a core, or a well test."""
 
 from __future__ import annotations
 

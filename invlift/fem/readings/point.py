@@ -1,4 +1,4 @@
-"""The solution at a place, and the difference of two places."""
+"""Readings of the solution at a point, and of its difference between two points."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _locate_differences(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
     )
 
 
-#: The finite element solution at the sensor's own place, not that of the nearest node.
+#: The finite element solution at the position of the sensor, not at the nearest node.
 POINT = Kind(_locate_points)
-#: The solution at the first place less that at the second.
+#: The solution at the first point minus the solution at the second point.
 DIFFERENCE = Kind(_locate_differences, ("x2",))

@@ -1,4 +1,4 @@
-"""Readings of sensors: what kind of reading each is, where, and its value."""
+"""Tables of sensor readings, with their kinds, positions and values."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pandas as pd
 
 from invlift.errors import InputError, as_numbers
 
-MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
-#: Numbers that stand for missing readings, and how far they are then from all others, in parts of
-#: these: loggers' own, netCDF's fill values, the ends of 16 bits.
+MAX_SIZE = 1e50  # of coordinates and readings; their squares must also be finite
+#: Codes of missing readings: of loggers, netCDF's fill values, and the limits of 16-bit integers.
+#: A code counts as missing if it is far from all other readings: see :func:`_check_missing`.
 MISSING = np.array(
     [-99.0, -999.0, -999.25, -999.9, -9999.0, -9999.9, -99999.0, -999999.0, 9999.0, 99999.0,
      999999.0, 1e20, 1e30, 1e31, -1e30, 9.969209968386869e36, 1.70141e38, -32768.0, 32767.0]
 )  # fmt: skip
 FAR_FROM_OTHERS = 3.0
-#: Columns of texts, with what they are here.
+#: Names of text columns in a file, and of their attributes in a table.
 TEXTS = {
     "group": "groups",
     "name": "labels",
@@ -27,9 +27,9 @@ TEXTS = {
     "kind": "kinds",
     "over": "over",
 }
-#: Attributes of a table that are texts.
+#: Attributes of a table with texts.
 _TEXT_ARRAYS = *TEXTS.values(), "limits"
-#: Attributes of a table that are numbers.
+#: Attributes of a table with numbers.
 _ARRAYS = "points", "values", "sigma", "radius", "times", "minus", "reference"
 
 
@@ -40,60 +40,61 @@ class Sensors:
     Attributes
     ----------
     points : ndarray of float64, shape (d, dim)
-        Places of the sensors, in the length unit of the mesh; NaN where a reading has none.
+        Positions of the sensors, in the length unit of the mesh; NaN for readings without one.
     values : ndarray of float64, shape (d,)
-        Readings, in the unit of what is read.
+        Readings, in the unit of the measured quantity.
     sigma : ndarray of float64, shape (d,), or None
         Standard deviation of each reading's noise, in its unit, if the table has the column.
     rows : ndarray of int or str, shape (d,)
-        Line of each reading in the file; the header is line 1.  Of several files "3 of b.csv".
+        Line of each reading in the file; the header is line 1.  With several files, "3 of b.csv".
     name : str
         The file as the user gave it, for error messages.
     groups : ndarray of str, shape (d,), or None
-        Name of the group whose noise scale or offset each reading shares, if the table has the
-        column; "" where it is of none.
+        Name of the group with a common noise scale or offset, if the table has the column; "" for
+        readings without a group.
     labels : ndarray of str, shape (d,), or None
         Name of each sensor, if the table has a column ``name``.
     experiments : ndarray of str, shape (d,), or None
-        Name of the experiment that each reading is of, if the table has a column ``experiment``;
-        "" where it is of none.
+        Name of the experiment of each reading, if the table has a column ``experiment``; "" for
+        readings without one.
     surveys : ndarray of str, shape (d,), or None
         Survey of each reading, if the table has a column ``survey``.
     kinds : ndarray of str, shape (d,), or None
         Kind of each reading, if the table has a column ``kind``: see
-        :data:`invlift.fem.readings.kinds.KINDS`. Without it readings are of points or differences.
+        :data:`invlift.fem.readings.kinds.KINDS`. Without it, readings are points or differences.
     over : ndarray of str, shape (d,), or None
-        Group of the mesh that a reading is over, if the table has the column; "" where it is not.
+        Group of the mesh over which a reading is taken, if the table has the column; "" for other
+        readings.
     radius : ndarray of float64, shape (d,), or None
-        Radius of what a reading is the mean of, in the length unit, if the table has the column;
-        NaN where it has none.
+        Radius of the disc or ball of a mean, in the length unit, if the table has the column; NaN
+        for other readings.
     limits : ndarray of str, shape (d,), or None
-        Which readings are censored: "<" where a reading is below its value, ">" where it is above,
-        "" where it is the value; None if none is.
+        Censoring of the readings: "<" if the reading is below its value, ">" if it is above, "" if
+        it is the value; None if no reading is censored.
     times : ndarray of float64, shape (d,), or None
         Time of each reading, if the field changes in time and the table has the column ``time``.
     minus : ndarray of float64, shape (d, dim), or None
-        Second places, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
-        first place less that at the second. NaN where a reading has none.
+        Second points, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
+        first point minus the solution at the second point. NaN for other readings.
     electrodes : ndarray of str, shape (d, 4), or None
-        Of voltages between electrodes, which have no place: the names or numbers, from 1, of those
-        where current enters and leaves, and of those between which is read. See
+        For voltages between electrodes, which have no position: the names or numbers, from 1, of
+        the electrodes where current enters and leaves, and of the two for the voltage. See
         :func:`invlift.tables.voltages.read_voltages`.
     positions : ndarray of float64, shape (K, 2 or 3), or None
-        Where the electrodes are, if the table says so.
+        Positions of the electrodes, if the table has them.
     currents, weights : ndarray of float64, shape (d, K), or None
-        What was driven at each electrode in ampere, and how their potentials make the reading,
-        where this is not a unit current or not a voltage between two.
+        Current into each electrode, in ampere, and weight of each electrode's potential in the
+        reading, if it is not a unit current or not a voltage between two electrodes.
     reference : ndarray of float64, shape (d,), or None
-        Readings of a reference body, if the values are what the readings are above these.
+        Readings of a reference body, if the values are differences from them.
     electrode_groups : tuple of K str
-        Boundary groups of the electrodes, once it is known which they are.
+        Boundary groups of the electrodes, once they are known.
     further : mapping of str to ndarray of str, shape (d,)
-        Other columns by name, as they are written in the table: they are kept beside results.
+        Other columns by name, as written in the table; they are kept with the results.
     outside : str
-        How many sensors of the table lay outside the mesh and what became of them; empty if none.
+        Number and treatment of the sensors outside the mesh, as text; empty if there are none.
     notes : tuple of str
-        What of the table is left out or not used.
+        Notes on the parts of the table that are left out or not used.
     """
 
     points: np.ndarray
@@ -122,7 +123,7 @@ class Sensors:
     notes: tuple[str, ...] = ()
 
     def take(self, kept: np.ndarray) -> Sensors:
-        """Return the table reduced to the readings at positions `kept`."""
+        """Return the table reduced to the readings with the indices `kept`."""
         columns = *_ARRAYS, "rows", *_TEXT_ARRAYS, "electrodes", "currents", "weights"
         given = {name: getattr(self, name) for name in columns}
         taken = {name: column[kept] for name, column in given.items() if column is not None}
@@ -131,9 +132,9 @@ class Sensors:
 
 
 def concatenated(tables: Mapping[str, Sensors]) -> Sensors:
-    """Tables of the readings of experiments by name, one after the other as one.
+    """Concatenate the tables of experiments, by name, to one table.
 
-    Where a table does not have a column of another its entries are NaN or "".
+    If a table lacks a column of another one, its entries are NaN or "".
     """
     every = list(tables.values())
     first, sizes = every[0], [len(each.values) for each in every]
@@ -170,25 +171,25 @@ def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **col
     Parameters
     ----------
     points : array_like of float, shape (d, dim)
-        NaN where a reading of a kind has no place.
+        NaN for readings of a kind without a position.
     values : array_like of float, shape (d,)
     sigma : float or array_like of float, shape (d,), optional
-        One number is that of all readings.
+        One number holds for all readings.
     name : str
-        What error messages call the table; its rows count from 2, as if written to a file.
+        Name of the table in error messages; its rows count from 2, as in a file.
     **columns : array_like, shape (d,)
         Further attributes of :class:`Sensors`, such as ``kinds`` and ``over``; ``minus`` is
-        (d, dim).  Text that is missing, None or NaN as in a data frame, is "".
+        (d, dim).  Missing text, None or NaN as in a data frame, becomes "".
 
     Returns
     -------
     Sensors
-        With d readings.
+        A table of d readings.
 
     Raises
     ------
     InputError
-        For shapes that do not fit, no rows, values that are masked or not finite and sigma <= 0.
+        For shapes that do not fit, no rows, values that are masked or not finite, and sigma <= 0.
     """
     columns = {"points": points, "values": values, "sigma": sigma, **columns}
     arrays = {}
@@ -220,7 +221,7 @@ def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **col
 
 
 def _texts(where: str, given) -> np.ndarray:
-    """An array of text, "" where it is missing: None, NaN, what pandas has for it, or masked."""
+    """Return an array of text, with "" for missing entries: None, NaN, pandas' NA, or masked."""
     try:
         is_missing = pd.isna(np.asarray(given, dtype=object)) | np.ma.getmask(given)
         return np.where(is_missing, "", np.array(given, dtype=str))
@@ -229,7 +230,7 @@ def _texts(where: str, given) -> np.ndarray:
 
 
 def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
-    """Return the table if it has rows, all finite, with positive sigma."""
+    """Return a table after checks: it has rows, all finite, and positive sigma."""
     if len(values) == 0:
         raise InputError(name, "at least one sensor", "none", "add one row per sensor")
     radius = others.get("radius")
@@ -281,7 +282,7 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
 
 
 def _check_missing(values: np.ndarray, rows: np.ndarray, name: str) -> None:
-    """Refuse readings that stand for missing ones, far from all others."""
+    """Raise an error for readings that are codes of missing ones, far from all others."""
     is_code = np.isin(values, MISSING)
     real = values[~is_code]
     if not is_code.any() or not real.size:
