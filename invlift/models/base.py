@@ -1,4 +1,4 @@
-"""What a model of the observations must be, and what follows from its values alone."""
+"""Base class of models of the observations, with derivatives by automatic differentiation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import Module, PyTree
 from invlift.programs.traced import loop_operations
 
-#: Coefficients up to which all second derivatives of a model are taken in forward mode if there is
-#: a branch in a loop, of which reverse mode keeps both sides, or a loop that it cannot reverse.
+#: Largest number of coefficients for which second derivatives are taken in forward mode if the
+#: model has a branch in a loop, of which reverse mode stores both sides, or a loop without reverse
+#: mode.
 FEW_COEFFICIENTS = 12
-#: What the solution of an equation on a mesh is called among the draws.
+#: Name of the solution of an equation on a mesh in the draws.
 SOLUTION = "solution"
-#: What follows in the name of one that is kept at a time, in front of it.
+#: Separator of name and time in the name of a solution that is stored at one time.
 AT_TIME = "_at_"
 
 
 class Linearisation(NamedTuple):
-    """Where a model was evaluated, for further derivatives there.
+    """Expansion of a model at one point, for further derivatives there.
 
     Attributes
     ----------
@@ -41,36 +42,36 @@ class Linearisation(NamedTuple):
 
     @property
     def byproducts(self) -> dict[str, jax.Array]:
-        """None."""
+        """By-products of the model: none."""
         return {}
 
 
 class ForwardModel(Module):
-    """Coefficients x, (N,), to noise-free observations F(x), (d,).
+    """Map from coefficients x, (N,), to noise-free observations F(x), (d,).
 
-    Only ``__call__`` must be written, in operations that JAX differentiates; all else follows from
-    it by automatic differentiation.  A subclass replaces what it computes faster:
-    :class:`invlift.fem.equations.equation.LinearEquation` writes all of it.
+    Only ``__call__`` must be implemented, in operations that JAX differentiates; all else follows
+    by automatic differentiation.  A subclass overrides what it computes faster:
+    :class:`invlift.fem.equations.equation.LinearEquation` overrides all of it.
 
     Attributes
     ----------
     coefficients_name : str
-        What the coefficients are called among the draws; None if ``describe`` has other names.
+        Name of the coefficients in the draws; None if ``describe`` has other names.
     max_derivative : int
-        Order of :meth:`higher_derivative` up to which it costs less than it saves samplers, 1, 2 or
-        3: by automatic differentiation a second one takes as long as several values.
+        Highest order of derivative that costs less than it saves samplers, 1, 2 or 3.  By automatic
+        differentiation a second derivative takes as long as several values.
     solutions : tuple of str
         Names of those by-products of :meth:`linearise` that are fields at the nodes of a mesh.
     readings : tuple of NamedReading
-        Readings by name, if they are arrays that have one.
+        Readings by name, if they have names.
     kept_axes : tuple of (str, Axes)
-        Axes of what else is kept of a draw.
+        Axes of other quantities that are stored with a draw.
     finer : callable or None
-        What computes the readings with half the longest step in time, of a model with steps.
+        Computes the readings with half the longest time step; None for a model without time steps.
     on_mesh : OnMesh
-        What else is known of a model on a mesh.
+        Further properties of a model on a mesh.
     is_corrected : bool
-        Whether readings are corrected for the error of the mesh at one place.
+        True if readings are corrected for the error of the mesh at one point.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"
@@ -98,7 +99,7 @@ class ForwardModel(Module):
         raise NotImplementedError
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
-        """What is kept of a draw beside the readings, by name: the coefficients, (N,)."""
+        """Return the values stored with a draw beside readings, by name: the coefficients, (N,)."""
         return {self.coefficients_name: coefficients}
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -110,7 +111,7 @@ class ForwardModel(Module):
         return by_columns(self.__call__, coefficients)
 
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
-        """:meth:`value_and_jacobian`, and an expansion: what further derivatives need.
+        """Return :meth:`value_and_jacobian`, and an expansion for further derivatives.
 
         Parameters
         ----------
@@ -122,7 +123,7 @@ class ForwardModel(Module):
             F(x) and dF/dx.
         expansion
             For the methods below.  Its ``byproducts`` are a dict of arrays whose posterior moments
-            are kept.
+            are stored.
         """
         size = jax.eval_shape(self.__call__, coefficients).shape[0]
         if coefficients.shape[0] <= size:
@@ -212,20 +213,20 @@ class ForwardModel(Module):
         return expansion.transpose((jnp.zeros(weights.shape[0]), weights))[0]
 
     def alike(self) -> np.ndarray | None:
-        """Numbers of the readings, (d,), the same where they are one function; None: not known."""
+        """Return numbers of the readings, (d,), equal for equal functions; None if not known."""
         return None
 
     def of_readings(self, rows: np.ndarray) -> ForwardModel:
-        """The model of the readings with these numbers, (k,), where :meth:`alike` is known."""
+        """Return the model of the readings with these indices, (k,), if :meth:`alike` is known."""
         raise NotImplementedError
 
     def combined(self, matrix: jax.Array) -> ForwardModel:
-        """The model of k combinations of the readings, A F(x), (k,), for A of (k, d).
+        """Return the model of k combinations of the readings, A F(x), (k,), for A of (k, d).
 
-        Its derivatives take k sweeps or solves, where those of all readings take d.  Beside the
-        methods of a model it has ``readings_at(expansion)``, all readings F, (d,), where it was
-        linearised, and its ``pull_back`` takes weights of these, (d,), and adds the gradient of
-        their sum.
+        Its derivatives take k sweeps or solves, where those of all readings take d.  It also has
+        ``readings_at(expansion)``, which returns all readings F, (d,), where it was linearised.
+        Its ``pull_back`` also takes weights of these, (d,), and adds the gradient of their weighted
+        sum.
         """
         return CombinedFunction(self, matrix)
 
@@ -255,17 +256,17 @@ class ForwardModel(Module):
         Parameters
         ----------
         expansion
-            Where the derivative is taken.
+            Expansion at x, where the derivative is taken.
         path : tuple of m (N,)
-            Derivatives of the curve; n = m + 1 is the first order whose own is zero.
+            Derivatives of the curve; n = m + 1 is the first order at which its derivative is zero.
         lower
-            What this returned beside the derivative for order n - 1; nothing for n = 2.
+            Second value that this returned for order n - 1; empty for n = 2.
 
         Returns
         -------
         derivative : (d,)
         lower
-            What saves work for order n + 1 along the same curve; here nothing.
+            Intermediate results for order n + 1 along the same curve; here none.
         """
         path = (expansion.coefficients, *path, jnp.zeros_like(path[0]))
         return derivatives_along(self.__call__, path)[-1], ()
@@ -314,9 +315,9 @@ def by_columns(fn: Callable, at: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def first_of_same(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first of the rows that are the same in all columns, (r,), and its number in each, (d,).
+    """Return the first row of each set of equal rows, (r,), and the set of each row, (d,).
 
-    Columns are (d,) or (d, k) arrays of numbers.
+    Both are indices.  Columns are (d,) or (d, k) arrays of numbers.
     """
     rows = np.column_stack([np.asarray(each, dtype=float) for each in columns])
     _, first, numbers = np.unique(rows, axis=0, return_index=True, return_inverse=True)
@@ -327,7 +328,7 @@ def first_of_same(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class AroundModel(ForwardModel):
-    """Base of models made of another one, their ``model``, with the same coefficients by name."""
+    """Base class of models around another one, ``model``, with coefficients of the same name."""
 
     @property
     def coefficients_name(self) -> str | None:

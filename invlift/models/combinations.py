@@ -13,10 +13,10 @@ from invlift.models.on_mesh import OnMesh
 
 
 class Combinations(AroundModel, CombinedReadings):
-    """Weighted sums of what a model gives, as readings: A F(x), (d,), of F(x), (r,).
+    """Readings A F(x), (d,), that are weighted sums of the values of a model, F(x), (r,).
 
-    Of more readings than numbers some are combinations of others; those alone that tell anything
-    are lifted: see :func:`invlift.problems.choice.lift_choice.choose`.
+    With more readings than values, some readings are combinations of others.  Only informative
+    combinations are lifted: see :func:`invlift.problems.choice.lift_choice.choose`.
     """
 
     @property
@@ -32,13 +32,13 @@ class Combinations(AroundModel, CombinedReadings):
         return self.model.describe(coefficients)
 
     def alike(self) -> np.ndarray:
-        """As :meth:`ForwardModel.alike`: of the same weights."""
+        """As :meth:`ForwardModel.alike`: readings with the same weights."""
         return first_of_same(self.matrix)[1]
 
     def of_readings(self, rows: np.ndarray) -> Combinations:
-        """As :meth:`ForwardModel.of_readings`; the numbers behind them are the same."""
+        """As :meth:`ForwardModel.of_readings`; the values of the model stay the same."""
         return replace(self, matrix=self.matrix[rows])
 
     def combined(self, matrix: jax.Array) -> CombinedReadings:
-        """As :meth:`ForwardModel.combined`, through the derivatives of the r numbers."""
+        """As :meth:`ForwardModel.combined`, from the derivatives of the r values."""
         return CombinedReadings(self.model, matrix @ self.matrix, whole=self.matrix)

@@ -1,4 +1,4 @@
-"""A model with constants added, and one made to agree with a better one at one place."""
+"""Models with added constants, or corrected to agree with a better model at one point."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Shifted(AroundModel):
     def pull_back(
         self, expansion: PyTree, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
     ) -> jax.Array:
-        """As :meth:`ForwardModel.pull_back`: what is added has no second derivative."""
+        """As :meth:`ForwardModel.pull_back`: the added term has no second derivative."""
         return self.model.pull_back(expansion, pushed, weigh)
 
     def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
@@ -70,11 +70,11 @@ class Shifted(AroundModel):
     def higher_derivative(
         self, expansion: PyTree, path: tuple[jax.Array, ...], lower: PyTree = ()
     ) -> tuple[jax.Array, PyTree]:
-        """As :meth:`ForwardModel.higher_derivative`: the curve's own derivative is zero there."""
+        """As :meth:`ForwardModel.higher_derivative`: that of the added term is zero."""
         return self.model.higher_derivative(expansion, path, lower)
 
     def alike(self) -> np.ndarray | None:
-        """As :meth:`ForwardModel.alike`: readings with the same added."""
+        """As :meth:`ForwardModel.alike`: readings with the same constant added."""
         values = self.model.alike()
         return None if values is None else first_of_same(values, self.offset)[1]
 
@@ -88,20 +88,20 @@ class Shifted(AroundModel):
 
 
 class Corrected(Shifted):
-    """F(x) + o + C (x - x0): a model with what it misses near x0.
+    """F(x) + o + C (x - x0): a model with a correction of its error near x0.
 
     Attributes
     ----------
     model : ForwardModel
         F.
     offset : (d,)
-        o, what readings miss at x0.
+        o, the correction of readings at x0.
     slope : (d, N)
-        C, what their derivatives miss there.
+        C, the correction of their derivatives there.
     centre : (N,)
         x0.
     on_mesh : OnMesh
-        As of the model, but for ``refined``.
+        As of the model, without ``refined``.
     """
 
     slope: jax.Array = field(kw_only=True)
@@ -128,7 +128,7 @@ class Corrected(Shifted):
         return super().derivative(expansion, direction) + self.slope @ direction
 
     def alike(self) -> np.ndarray | None:
-        """As :meth:`ForwardModel.alike`: readings with one correction."""
+        """As :meth:`ForwardModel.alike`: readings with the same correction."""
         values = super().alike()
         return None if values is None else first_of_same(values, self.slope)[1]
 
@@ -146,7 +146,7 @@ def corrected(
     slope: jax.Array,
     centre: jax.Array,
 ) -> Corrected:
-    """The model with a correction, which keeps what else the model knows."""
+    """Return the model with a correction; it keeps all records but that of refined models."""
     known = model.on_mesh._replace(refined=None)
     offset, slope, centre = jax.device_put((offset, slope, centre))
     return Corrected(model, offset, slope=slope, centre=centre, on_mesh=known)

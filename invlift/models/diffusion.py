@@ -1,4 +1,4 @@
-"""A stochastic differential equation, followed in small steps, and what is read without noise."""
+"""Model of a discretised stochastic differential equation and its noise-free readings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DiffusionModel(PathModel):
     diffusion : callable
         See :func:`~invlift.problems.time.diffusion_problem.diffusion_problem`.
     scheme : str
-        Of :data:`~invlift.models.sde_schemes.SCHEMES`.
+        Name among :data:`~invlift.models.sde_schemes.SCHEMES`.
     num_wiener : int
         Number k of Wiener processes.
     num_steps : int
@@ -66,7 +66,7 @@ class DiffusionModel(PathModel):
         state: jax.Array,
         values: jax.Array,
     ) -> jax.Array:
-        """State, (n,), a step later, by its variables, (q,)."""
+        """Return the state, (n,), after a step with variables (q,)."""
         drift, diffusion = self.coefficients_of(values)
         return SCHEMES[self.scheme].step(drift, diffusion, time, length, state, move)
 
@@ -92,7 +92,7 @@ def _path(model, first, values, moves):
 
 @_path.defjvp
 def _path_along(primals, tangents):
-    """Derivatives of all steps at once, so that only their products are one after the other."""
+    """Differentiate all steps at once, so that only their products are sequential."""
     model, _, values, moves = primals
     along_model, along, along_values, along_moves = tangents
     states = _path(*primals)
@@ -121,9 +121,9 @@ def _path_along(primals, tangents):
 
 
 def matrix_of(strengths: Mapping[str, Any], state_shapes: Shapes, num_wiener: int) -> jax.Array:
-    """The matrix B, (n, k), of its rows by name.
+    """Return the matrix B, (n, k), from its rows by name.
 
-    A value of the shape of its part of the state is that of Wiener processes of its own.
+    A value of the shape of its part of the state has an independent Wiener process for each entry.
     """
     rows, used = [], 0
     for name, shape in state_shapes:

@@ -14,14 +14,14 @@ from invlift.programs.pytrees import PyTree
 
 
 class Expansions(NamedTuple):
-    """Where the models were evaluated.
+    """Expansions of joined models at one point.
 
     Attributes
     ----------
     parts : pytree
         Expansions of the models.
     jacobian : (d, N) or None
-        Of the joined readings, if it was computed.
+        Jacobian of the joined readings, if it was computed.
     byproducts : dict of str to Array
     values : tuple of arrays
         Readings of the models.
@@ -36,9 +36,9 @@ class Expansions(NamedTuple):
 class Joined(ForwardModel):
     """Readings that depend linearly on those of models of the same coefficients.
 
-    A subclass writes :meth:`_join`, :meth:`_weights` and :attr:`_models` or :meth:`_each`.  The
-    models pull back from directions as they are, as :class:`ForwardModel` does and
-    :class:`invlift.fem.equations.equation.LinearEquation`.
+    A subclass implements :meth:`_join`, :meth:`_weights` and :attr:`_models` or :meth:`_each`.
+    ``pull_back`` of the models must take the directions themselves as ``pushed``, as in
+    :class:`ForwardModel` and :class:`invlift.fem.equations.equation.LinearEquation`.
     """
 
     @property
@@ -53,7 +53,7 @@ class Joined(ForwardModel):
 
     @property
     def max_derivative(self) -> int:
-        """The least of all models."""
+        """Smallest value of all models."""
         return min(model.max_derivative for model in self._models)
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
@@ -83,7 +83,7 @@ class Joined(ForwardModel):
         return self._join(values), Expansions(parts, None, self._byproducts(parts), values)
 
     def combined(self, matrix: jax.Array) -> CombinedReadings:
-        """As :meth:`ForwardModel.combined`, through the derivatives of all readings."""
+        """As :meth:`ForwardModel.combined`, from the derivatives of all readings."""
         return CombinedReadings(self, matrix)
 
     def pull_back(
@@ -118,39 +118,39 @@ class Joined(ForwardModel):
         return self._join(higher), lower
 
     def of_each(self, fn: Callable, weights: jax.Array, *parts: PyTree) -> PyTree:
-        """What a function gives of each model, the weights of its readings, and its parts.
+        """Apply a function to each model, the weights of its readings, and its parts.
 
-        Weights are of the joined readings, (k, d).
+        ``weights`` are those of the joined readings, (k, d).
         """
         return self._each(lambda *own: (fn(*own),), self._weights(weights), *parts)[0]
 
     def _each(self, fn, *parts):
-        """Tuples of what a function of each model and its parts returns."""
+        """Return tuples of the values of a function of each model and its parts."""
         num = len(self._models)
         parts = (part or ((),) * num for part in parts)
         pairs = [fn(*arguments) for arguments in zip(self._models, *parts, strict=True)]
         return tuple(zip(*pairs, strict=True))
 
     def _kept(self, expansion):
-        """What is kept of the expansion of a model that was linearised."""
+        """Return the part of a linearised model's expansion that is stored."""
         return expansion
 
     def _byproducts(self, parts):
-        """Those of all models."""
+        """Return the by-products of all models."""
         return {name: field for part in parts for name, field in part.byproducts.items()}
 
 
 class CombinedReadings(Joined):
-    """Combinations A F(x), (k,), of the readings of a model that has their derivatives at hand.
+    """Combinations A F(x), (k,), of the readings of a model, from the derivatives of all readings.
 
     Attributes
     ----------
     model : ForwardModel
-        One that pulls back from directions as they are.
+        A model whose ``pull_back`` takes the directions themselves.
     matrix : (k, r)
         A.
     whole : (d, r) or None
-        What makes all readings of the model's values; None where these are the readings.
+        Matrix from the model's values to all readings; None if the values are the readings.
     """
 
     model: ForwardModel

@@ -1,8 +1,8 @@
 """Solutions of linear differential equations at several times at once, by products alone.
 
-JAX's own exponential of a matrix solves a linear system and chooses between five degrees by the
-norm: a batch of matrices computes all five, and its systems are divided among threads in which
-chains can wait for each other (docs/design.md, executors).
+JAX's matrix exponential solves a linear system and chooses between five degrees by the norm.  A
+batch of matrices computes all five, and its systems are divided among threads in which chains can
+wait for each other (docs/design.md, executors).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-#: Terms of the Taylor series, 3 2^k, and the norm up to which they are taken: what is left out is
-#: 2^24 / 25!, and 2^22 / 23! of second derivatives.
+#: Number of terms of the Taylor series, 3 2^k, and the largest norm at which it is used.  The
+#: remainder is 2^24 / 25!, and 2^22 / 23! for second derivatives.
 NUM_TERMS, LARGEST_NORM = 24, 2.0
-#: Most doublings, of a norm of 8e9; they are looked at by fours.
+#: Maximum number of doublings, for a norm of 8e9, and doublings in a group.
 MAX_DOUBLINGS, DOUBLINGS = 32, 4
-#: Size up to which a product is a sum of elementwise ones, over all times at once.
+#: Largest size for which a product is a sum of elementwise products, over all times at once.
 FEW = 8
 
 
@@ -86,7 +86,7 @@ def linear_moves(
 
 @jax.custom_batching.custom_vmap
 def _any_of_batch(flag: jax.Array) -> jax.Array:
-    """Whether a flag, (), is true in any system of a batch, which then computes one branch."""
+    """Return whether a flag, (), is true in any system of a batch, so that it takes one branch."""
     return flag
 
 
@@ -122,7 +122,7 @@ def _factorials(orders: np.ndarray) -> np.ndarray:
 
 
 def product(left: jax.Array, right: jax.Array) -> jax.Array:
-    """Of matrices (n, n) and (n, m), or (n, n, T) and (n, m, T), each with its own."""
+    """Multiply matrices (n, n) and (n, m), or T pairs of them, (n, n, T) and (n, m, T)."""
     size = left.shape[0]
     if size > FEW:
         return jnp.einsum("ik...,kj...->ij...", left, right)

@@ -1,4 +1,4 @@
-"""A user's function of named unknowns, and of readings by name."""
+"""Model from a user's function of named unknowns, which may return readings by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NamedModel(ForwardModel):
     shapes : tuple of (str, tuple of int)
         Names of the unknowns and shapes of their values, as they follow in the coefficients.
     readings : tuple of NamedReading
-        The arrays of readings that it gives by name; empty if it gives one array.
+        The arrays of readings that it returns by name; empty if it returns one array.
     kept_axes : tuple of (str, Axes)
         Axes of the further quantities that have any.
     finer : callable or None
@@ -50,7 +50,7 @@ class NamedModel(ForwardModel):
         return self._evaluate(coefficients)[0]
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
-        """Unknowns by name, in their units, of coefficients (N,), and what the function keeps."""
+        """Return unknowns by name, in their units, and further quantities at coefficients (N,)."""
         return unpack(coefficients, self.shapes) | self._evaluate(coefficients)[1]
 
     def _evaluate(self, coefficients):
@@ -83,13 +83,13 @@ def _as_array(name: str, value: Any) -> jax.Array:
 def with_axes(
     model: NamedModel, prior: NamedPrior, axes: Mapping[str, Mapping[str, Sequence]]
 ) -> NamedModel:
-    """The model with the axes of the further quantities that it keeps.
+    """Return the model with axes of the further quantities that it returns.
 
     Parameters
     ----------
     model : NamedModel
     prior : NamedPrior
-        Of its arguments.
+        Prior of its arguments.
     axes : mapping of str to mapping of str to sequence
         For each axis of a quantity its name and the coordinates along it.
 

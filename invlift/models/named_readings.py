@@ -1,4 +1,4 @@
-"""Readings by name, which follow one another in the vector of all readings."""
+"""Named readings, which follow one another in the vector of all readings."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from invlift.unknowns.axes import Axes, checked_axes
 
 
 class NamedReading(NamedTuple):
-    """Description of some of the readings.
+    """Description of a named array of readings.
 
     Attributes
     ----------
     name : str
     shape : tuple of int
-        Of the array of them.
+        Shape of the array.
     axes : tuple of pairs of str and tuple
-        Names of its axes with their coordinates; empty where they have none.
+        Names and coordinates of its axes; empty without names.
     """
 
     name: str
@@ -41,21 +41,21 @@ class NamedReading(NamedTuple):
 
 
 def labels_of(readings: Sequence[NamedReading]) -> list[str]:
-    """A name for each of all readings."""
+    """Return a label for each reading."""
     return [label for each in readings for label in each.labels]
 
 
 def named_readings(
     observed: Mapping[str, Any], axes: Mapping[str, Mapping[str, Sequence]]
 ) -> tuple[np.ndarray, tuple[NamedReading, ...]]:
-    """All readings as one vector, and what they are.
+    """Return all readings as one vector, and a description of each array.
 
     Parameters
     ----------
     observed : mapping of str to array
         Arrays or xarray.DataArray by name, or an xarray.Dataset: anything with `dims` and `coords`.
     axes : mapping of str to mapping of str to sequence
-        Axes by name of the readings, for those that do not bring them along.
+        Axes by name of the readings, for arrays without axes of their own.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def named_readings(
     Raises
     ------
     InputError
-        If there are none, one is no finite number, or axes do not fit.
+        If there are no readings, one is not finite, or axes do not fit.
     """
     if not observed:
         raise InputError("argument observed", "at least one array", "none", "name the readings")
@@ -90,12 +90,13 @@ def named_readings(
 
 
 def of_frame(frame: Any) -> Any:
-    """The columns of a data frame as arrays of xarray, whose rows are in the same order.
+    """Return the columns of a data frame as arrays of xarray, with rows in the same order.
 
     Raises
     ------
     InputError
-        If an index of several levels has not each combination once, the last changing first.
+        If an index of several levels does not have each combination once, the last level changing
+        fastest.
     """
     if (index := frame.index).nlevels == 1:
         return frame.to_xarray()
@@ -107,14 +108,15 @@ def of_frame(frame: Any) -> Any:
             "some missing, twice, or in another order",
             "sort the table by its index, or leave the index out by reset_index",
         )
-    labelled = frame.to_xarray()  # which sorts them
+    labelled = frame.to_xarray()  # this sorts the labels
     return labelled.reindex(dict(zip(labelled.sizes, levels, strict=True)))
 
 
 def check_like(where: str, given: Any, reading: NamedReading, observed: Any = None) -> None:
-    """Check that an array has shape, axes and labels of readings: it is taken entry by entry.
+    """Check that an array has shape, axes and labels of the readings, as entries are paired.
 
-    Of ``observed``, as it was given, is the index if both are of pandas, and not numbers of rows.
+    ``observed`` are the readings as given.  Indices are compared if both are of pandas, unless an
+    index consists of row numbers.
 
     Raises
     ------
@@ -143,12 +145,12 @@ def check_like(where: str, given: Any, reading: NamedReading, observed: Any = No
 
 
 def flattened(values: Any, readings: Sequence[NamedReading]) -> jax.Array:
-    """A model's readings by name as one vector, (d,).
+    """Return a model's readings by name as one vector, (d,).
 
     Raises
     ------
     InputError
-        If it has not these names, or an array has another shape.
+        If names differ, or an array has another shape.
     """
     expected = ", ".join(each.name for each in readings)
     has_names = isinstance(values, Mapping)
@@ -173,9 +175,9 @@ def flattened(values: Any, readings: Sequence[NamedReading]) -> jax.Array:
 
 
 def coordinates_of(readings: Sequence[NamedReading]) -> dict[str, list]:
-    """Coordinates of each of the d readings along each axis, and the name that it goes by.
+    """Return name and coordinates along each axis of each of the d readings.
 
-    By the axis, and "name"; a reading without such an axis has NaN, or "" among text.
+    Keys are "name" and the axes.  A reading without an axis has NaN there, or "" among text.
     """
     if not readings:
         return {}

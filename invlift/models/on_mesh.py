@@ -1,4 +1,4 @@
-"""What is known of a model on a mesh beside its readings, and that nothing is computed from."""
+"""Records of a model on a mesh, which are not used to compute its readings."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from invlift.unknowns.distributions import Distribution
 
 
 class FieldPlaces(NamedTuple):
-    """Where a model has the coefficients of a field on a mesh.
+    """Places of the coefficients of a field on a mesh, in a model.
 
     Attributes
     ----------
     first : int
-        Number of its first coefficient.
+        Index of its first coefficient.
     points : (n, dim) array
-        Where each of them is.
+        Position of each coefficient.
     known : (n,) array or None
-        Values that the model has in their place, NaN where it takes the coefficient; None if it
-        takes all.
+        Values that the model uses in place of coefficients, NaN where it uses the coefficient; None
+        if it uses all coefficients.
     known_cells : (num_cells,) array or None
-        Likewise what it has in cells, where a coefficient at a node may be of others as well.
+        Likewise the values in cells; a coefficient at a node may also belong to other cells.
     """
 
     first: int
@@ -40,19 +40,18 @@ class OnMesh(NamedTuple):
     ----------
     fields : tuple of FieldPlaces
     further : mapping of str to Distribution or Prior
-        Of the coefficients behind those of the field, by name.
+        Priors of the coefficients after those of the field, by name.
     sensors : Sensors or None
         The table of the readings.
     is_linear : bool
-        Whether the solutions are linear between nodes.
+        True if the solutions are linear between nodes.
     boundary_flux : callable or None
-        What flows through boundary groups: see
-        :func:`invlift.fem.equations.experiments.boundary_flux`.
+        Flux through boundary groups: see :func:`invlift.fem.equations.experiments.boundary_flux`.
     refined : callable or None
-        ``refined(times)`` is the model of the same coefficients whose equation is solved on that
-        mesh with each edge halved so many times, once by default.
+        ``refined(times)`` returns the model of the same coefficients whose equation is solved on
+        the mesh with each edge halved that many times, once by default.
     num_refined : int
-        How often edges are halved in this model already.
+        Number of times that edges are already halved in this model.
     """
 
     fields: tuple[FieldPlaces, ...] = ()
@@ -65,5 +64,5 @@ class OnMesh(NamedTuple):
 
     @property
     def num_further(self) -> int:
-        """Number of the coefficients behind those of the field."""
+        """Number of the coefficients after those of the field."""
         return sum(math.prod(each.shape) for each in self.further.values())

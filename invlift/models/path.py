@@ -1,4 +1,4 @@
-"""A state that is moved step by step by standard normal variables, and what is read of it."""
+"""Models of a state that standard normal variables move step by step, and of its readings."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from invlift.unknowns.priors.named import Shapes
 
 
 class PathModel(NamedModel):
-    """Unknowns and the variables v of all steps to what is read without noise.
+    """Map from unknowns and the variables v of all steps to noise-free readings.
 
-    There are L intervals of S steps each, and T readings times: the start, if something was read
-    there, and the ends of the intervals.  States are rows, (n,), their parts one after the other,
-    and values of all unknowns one vector, (N,).  A subclass writes ``move_shape``, ``num_steps``,
-    ``is_read_at_start``, ``at``, ``lengths``, ``first`` and ``step``.
+    There are L intervals of S steps each, and T times of readings: the start, if something was read
+    there, and the ends of the intervals.  A state is a vector, (n,), of its parts one after the
+    other; the values of all unknowns are one vector, (N,).  A subclass implements ``move_shape``,
+    ``num_steps``, ``is_read_at_start``, ``at``, ``lengths``, ``first`` and ``step``.
 
     Attributes
     ----------
     initial : callable
         State at the start, by name.
     observe : callable or None
-        ``observe(state, **unknowns)``, what is read of a state by the names of the readings; parts
-        of the state itself if None.
+        ``observe(state, **unknowns)`` returns the noise-free readings of a state, by name; parts of
+        the state itself if None.
     state_shapes : tuple of (str, tuple of int)
         Parts of the state.
     reading_shapes : tuple of (str, tuple of int)
-        What is read at one time.
+        Readings at one time.
     grid : Grid
-        Where readings, one name after the other, are among all names at all times.
+        Places of the readings, one name after the other, among all names at all times.
     """
 
     initial: Callable = static(kw_only=True)
@@ -49,13 +49,13 @@ class PathModel(NamedModel):
     grid: Grid = field(kw_only=True)
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
-        """Unknowns by name, and paths, (num, ...), of states and readings."""
+        """Return unknowns by name, and paths, (num, ...), of states and readings."""
         values, moves = self.split(coefficients)
         states = self.on_path(self.states(values, moves))
         return unpack(values, self.shapes) | self.paths(states, values)
 
     def split(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Values of the unknowns, (N,), and v, (L S, q)."""
+        """Split coefficients into values of the unknowns, (N,), and v, (L S, q)."""
         rows, width = self.move_shape
         values, moves = jnp.split(coefficients, [coefficients.size - rows * width])
         return values, moves.reshape(rows, width)
@@ -98,15 +98,15 @@ class PathModel(NamedModel):
         return jnp.concatenate([first[None], later])
 
     def when_read(self, states: jax.Array) -> jax.Array:
-        """Of states at all steps, (1 + L S, n), those at the T times of readings."""
+        """Select the states at the T times of readings from those at all steps, (1 + L S, n)."""
         return states[0 if self.is_read_at_start else self.num_steps :: self.num_steps]
 
     def on_path(self, states: jax.Array) -> jax.Array:
-        """Those of the states, (1 + L S, n), that are kept with a draw, (num, n)."""
+        """Select the states stored with a draw, (num, n), from those at all steps, (1 + L S, n)."""
         return states
 
     def read(self, state: jax.Array, values: jax.Array) -> jax.Array:
-        """What is read of a state without noise.
+        """Return the noise-free readings of a state.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class PathModel(NamedModel):
         return pack(named, self.reading_shapes).astype(float)
 
     def paths(self, states: jax.Array, values: jax.Array) -> dict[str, jax.Array]:
-        """Parts of states, and what would be read of them, by name: ``level_path``.
+        """Return paths of state parts and noise-free readings, by name: ``level_path``.
 
         Parameters
         ----------
@@ -152,12 +152,12 @@ class PathModel(NamedModel):
 def where_read(
     columns: Mapping[str, np.ndarray], times: np.ndarray
 ) -> tuple[dict[str, np.ndarray], tuple[NamedReading, ...], Grid]:
-    """What was read of columns (T, ...), which are NaN where nothing was read, by name.
+    """Select the readings of columns (T, ...), which are NaN where nothing was read, by name.
 
     Returns
     -------
     dict of str to (r, ...), tuple of NamedReading, Grid
-        Readings at their r times, what they are, and where they are among all columns.
+        Readings at their r times, their descriptions, and their places among all columns.
     """
     sizes = [math.prod(column.shape[1:]) for column in columns.values()]
     starts = np.cumsum([0, *sizes])

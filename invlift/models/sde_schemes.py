@@ -18,14 +18,14 @@ OfState = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class Scheme:
-    """A scheme by its step.
+    """Base class of schemes, defined by their step.
 
     Attributes
     ----------
     num_noise : int
-        Standard normal variables of a step for each Wiener process.
+        Number of standard normal variables of a step for each Wiener process.
     demand : str
-        What the matrix B must be, in words; "" if it may be anything.
+        Condition on the matrix B, in words; "" if there is none.
     """
 
     num_noise: ClassVar[int] = 1
@@ -40,12 +40,12 @@ class Scheme:
         state: jax.Array,
         noise: jax.Array,
     ) -> jax.Array:
-        """State, (n,), a time step later, of ``num_noise`` k standard normal variables."""
+        """Return the state, (n,), after a step with ``num_noise`` k standard normal variables."""
         raise NotImplementedError
 
     @staticmethod
     def defect(diffusion: OfState, time: jax.Array, state: jax.Array) -> jax.Array:
-        """What vanishes where the matrix is as it must be, any shape."""
+        """Return an array of any shape that vanishes if the matrix B meets the condition."""
         return jnp.zeros(())
 
 
@@ -84,7 +84,7 @@ class Milstein(Scheme):
 
 
 class Taylor15(Scheme):
-    """Strong order 3/2.  Noise reaches parts of the state that B has no row for within a step."""
+    """Strong order 3/2.  Noise also reaches parts of the state without a row in B within a step."""
 
     num_noise: ClassVar[int] = 2
     demand: ClassVar[str] = "constant: it may depend on the unknowns alone (additive noise)"

@@ -1,9 +1,9 @@
 """Ordinary differential equations by fixed steps, as a function that JAX differentiates.
 
-Steps do not depend on the unknowns: a solver that chooses them by the error jumps where it chooses
-another number, and constraints that are to hold to 1e-9 cannot be met across a jump.  Fixed steps
-under one scan also take a twentieth of the time of a library of adaptive solvers with the same
-number of steps (tests/benchmarks/measurements.md).
+Steps do not depend on the unknowns.  A solution with adaptive steps jumps where their number
+changes, and constraints cannot be met to 1e-9 across a jump.  Fixed steps under one scan also take
+a twentieth of the time of a library of adaptive solvers with the same number of steps
+(tests/benchmarks/measurements.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from invlift.errors import InputError
 from invlift.models.linear_moves import FEW, linear_moves, product
 from invlift.programs.traced import depends
 
-#: Most steps of one solution: more are a slip in the unit of time.
+#: Maximum number of steps of one solution: more are most likely a wrong unit of time.
 MAX_STEPS = 1_000_000
 
 
@@ -42,21 +42,22 @@ def solve_ode(
     initial : pytree of arrays
         State at the start; a dict of numbers by name, say.
     times : (T,)
-        When the state is wanted, not decreasing; numbers, not traced by JAX.
+        Times of the solution, not decreasing; numbers, not traced by JAX.
     max_step : float
-        Longest step.  The time between two of the times is cut into equal steps; one if infinite.
+        Longest step.  Each interval between two of the times is divided into equal steps; one if
+        infinite.
     start : float, optional
-        When the state is the initial one: the first of the times if left out.
+        Time of the initial state: the first of the times if left out.
     method : {"rk4", "dopri5", "rodas3", "exponential"}
-        The classical method of fourth order (Kutta 1901); Dormand & Prince's of fifth (1980); for
-        stiff equations a linearly implicit one of third, L-stable (Sandu et al. 1997); the
-        exponential Rosenbrock-Euler method of second (Hochbruck & Ostermann 2010, section 2.4),
-        exact whatever the step if the slope is linear: x' = A x + b + c t.
+        The classical fourth-order method (Kutta 1901); the fifth-order method of Dormand & Prince
+        (1980); for stiff equations a third-order, linearly implicit, L-stable method (Sandu et al.
+        1997); the second-order exponential Rosenbrock-Euler method (Hochbruck & Ostermann 2010,
+        section 2.4), exact for any step if the slope is linear: x' = A x + b + c t.
 
     Returns
     -------
     pytree of arrays
-        Like the state, with an axis of the T times in front.
+        Like the state, with a first axis of the T times.
 
     Raises
     ------
@@ -66,7 +67,7 @@ def solve_ode(
     """
     times, start, max_step = _checked(times, start, max_step, method)
     begins, lengths, places = _steps(times, start, max_step)
-    # Whole numbers would stay so along the path.
+    # Integers would stay integers along the path.
     initial = jax.tree.map(lambda part: jnp.asarray(part, float), initial)
     slopes = jax.eval_shape(lambda state: slope(jnp.asarray(start), state), initial)
     if _shapes(slopes) != _shapes(initial):
@@ -129,7 +130,7 @@ def _checked(times, start, max_step, method):
 
 
 def _steps(times, start, max_step):
-    """Begin and length of each step, and after how many of them each of the times is reached."""
+    """Return begin and length of each step, and the number of steps up to each of the times."""
     every = np.append(start, times)
     between = np.diff(every)
     numbers = np.maximum(np.ceil(between / max_step - 1e-9), between > 0.0).astype(int)
@@ -143,7 +144,7 @@ def _steps(times, start, max_step):
 
 
 def _explicit(nodes, rows, weights) -> Callable:
-    """An explicit Runge-Kutta method of Butcher's tableau."""
+    """Return the explicit Runge-Kutta method of a Butcher tableau."""
 
     def step(slope, time, state, length):
         stages = []
@@ -190,7 +191,7 @@ def _rodas3(slope, time, state, length):
 
 
 def _solver(matrix: jax.Array) -> Callable:
-    """What solves systems with a matrix, (n, n), for right-hand sides (n,)."""
+    """Return a solver of systems with a matrix, (n, n), for right-hand sides (n,)."""
     if len(matrix) <= FEW:
         inverse = _inverse(matrix)
         return lambda rhs: jnp.sum(inverse * rhs, axis=1)
@@ -200,9 +201,10 @@ def _solver(matrix: jax.Array) -> Callable:
 
 @jax.custom_jvp
 def _inverse(matrix):
-    """Inverse of a small matrix, by Gauss and Jordan with partial pivoting.
+    """Invert a small matrix by Gauss-Jordan elimination with partial pivoting.
 
-    In operations of which a loop is compiled as one: calls of LAPACK take a hundred times as long.
+    A loop of its operations is compiled as one kernel; calls of LAPACK take a hundred times as
+    long.
     """
     number = jnp.arange(len(matrix))
     rows = jnp.concatenate([matrix, jnp.eye(len(matrix))], axis=1)
@@ -229,7 +231,7 @@ def _exponential(slope, time, state, length):
 
 
 def _linear(slope, start, state, times):
-    """States at times, (T, n), of a slope A x + b + c t: all of them at once."""
+    """Return the states at all times, (T, n), for a slope A x + b + c t."""
     derivatives = [slope(start, state)]
     if depends(slope, start, state)[0]:
         derivatives.append(jax.jacfwd(slope, 0)(start, state))
@@ -238,7 +240,7 @@ def _linear(slope, start, state, times):
 
 
 def _is_linear(slope, start, state) -> bool:
-    """Whether a slope is A x + b + c t, as its operations show."""
+    """Return whether a slope is A x + b + c t, judged by its operations."""
 
     def derivatives(time, state):
         return [jax.jacfwd(slope, which)(time, state) for which in (0, 1)]

@@ -1,4 +1,4 @@
-"""A state that moves at random, followed forward in time, and what is read of it without noise."""
+"""State-space model with random transitions and noise-free readings, and its prior."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from invlift.unknowns.priors.named import NamedPrior
 
 
 class StateSpacePrior(NamedPrior):
-    """Unknowns by name, and the variables by which the state moves, which are standard normal.
+    """Prior of named unknowns, and of the standard normal variables that move the state.
 
     Coefficients, (N,), are those of the unknowns, and then the T k variables nu_t, one time after
     the other.
@@ -31,7 +31,7 @@ class StateSpacePrior(NamedPrior):
 
     @classmethod
     def of(cls, named: NamedPrior, num_moves: int) -> StateSpacePrior:
-        """The prior of unknowns by name and of moves."""
+        """Build the prior from that of named unknowns and the number of moves."""
         return cls(named.parts, named.shapes, named.units, named.axes, num_moves=num_moves)
 
     @property
@@ -45,7 +45,7 @@ class StateSpacePrior(NamedPrior):
         return jnp.concatenate([self.of_unknowns(white[:start]), white[start:]])
 
     def of_unknowns(self, white: jax.Array) -> jax.Array:
-        """Those of the unknowns alone, (N - T k,), for their own w, (m,)."""
+        """Coefficients of the unknowns alone, (N - T k,), for their w, (m,)."""
         return super().transform(white)
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
@@ -57,13 +57,13 @@ class StateSpaceModel(PathModel):
     """The path of a state-space model, with a step to each of T times.
 
     ``fn`` is the transition of :func:`~invlift.problems.time.state_space.state_space`.  The first
-    step leads to the initial state, from one that stands before it and is no part of the path.
+    step leads to the initial state, from a placeholder before it that is no part of the path.
 
     Attributes
     ----------
     recover : callable or None
         See :func:`~invlift.problems.time.state_space.state_space`: the inverse of ``observe``, if
-        all of the readings are there and a state follows from them.
+        no reading is missing and a state follows from its readings.
     num_noise : int
         Number k of the variables nu_t.
     """
@@ -76,7 +76,7 @@ class StateSpaceModel(PathModel):
 
     @property
     def num_times(self) -> int:
-        """T."""
+        """Number T of times."""
         return self.grid.shape[0]
 
     @property
@@ -86,16 +86,16 @@ class StateSpaceModel(PathModel):
 
     @property
     def at(self) -> jax.Array:
-        """Numbers t of the steps, (T,) int."""
+        """Indices t of the steps, (T,) int."""
         return jnp.arange(self.num_times)
 
     @property
     def lengths(self) -> jax.Array:
-        """1 of each, (T,)."""
+        """Lengths of the steps, (T,), all 1."""
         return jnp.ones(self.num_times)
 
     def first(self, values: jax.Array) -> jax.Array:
-        """What stands before the path, (n,), and is not used."""
+        """Return the placeholder before the path, (n,), which is not used."""
         return self._begin(jnp.zeros(self.num_noise), values)
 
     def step(
@@ -106,22 +106,22 @@ class StateSpaceModel(PathModel):
         state: jax.Array,
         values: jax.Array,
     ) -> jax.Array:
-        """State t, (n,), of state t - 1, (n,), and nu_t, (k,)."""
-        # Both functions for all times, as derivatives of all steps are taken at once.  Of the
-        # transition at time 0 nothing is kept, but its slopes must be finite: so from a state
-        # that occurs, at the time at which it does.
+        """Return state t, (n,), from state t - 1, (n,), and nu_t, (k,)."""
+        # Both functions are evaluated at all times, as derivatives of all steps are taken at once.
+        # The transition at time 0 is not used, but its derivatives must be finite.  It therefore
+        # starts from the initial state at time 1.
         begun = self._begin(move, values)
         before = unpack(jnp.where(time == 0, begun, state), self.state_shapes)
         later = self.fn(jnp.maximum(time, 1), before, move, **unpack(values, self.shapes))
         return jnp.where(time == 0, begun, pack(later, self.state_shapes))
 
     def recovered(self, reading: jax.Array, values: jax.Array) -> jax.Array:
-        """The state that this is read of without noise, (n,) both."""
+        """Return the state, (n,), from its noise-free reading, (n,)."""
         state = self.recover(unpack(reading, self.reading_shapes), **unpack(values, self.shapes))
         return pack(state, self.state_shapes)
 
     def on_path(self, states: jax.Array) -> jax.Array:
-        """The states themselves, (T, n), without what stands before them."""
+        """Return the states, (T, n), without the placeholder before them."""
         return states[1:]
 
     def _begin(self, move, values):
