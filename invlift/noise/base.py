@@ -2,9 +2,9 @@
 
 A noise is a scale, a shape and a link.  With d readings y, noise-free ones F, the scale sigma and
 an increasing function T, the shape, it is y = F + sigma T(eta), or y = F exp(sigma T(eta)) if it is
-relative.  Where T(eta) has the wanted distribution for standard normal eta nothing is left to do;
-where it has it nearly, or T is the identity, the density of eta relative to the standard normal one
-makes it exact (Au, Graham & Thiery 2023, section 3).
+relative.  If T(eta) has the required distribution for standard normal eta, nothing else is needed.
+If it has it only approximately, or T is the identity, the density of eta relative to the standard
+normal one makes it exact (Au, Graham & Thiery 2023, section 3).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from invlift.noise.scales import Scale
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module, static
 
-#: Noise variables of the quadrature; none is 0, where some densities have a corner.
+#: Nodes of the quadrature over noise variables; none is 0, where some densities have a corner.
 NODES = np.linspace(-8.0, 8.0, 80)
-#: Signs of readings of which only a limit is known, by how tables write them.
+#: Signs of censored readings, by their notation in tables.
 BELOW, ABOVE = -1.0, 1.0
 SIGNS = {"": 0.0, "<": BELOW, ">": ABOVE}
 #: In place of a sign: the reading is predicted, but left out of the density.
@@ -32,7 +32,7 @@ LEFT_OUT = 2.0
 
 
 class Noise(Module):
-    """What all noise has in common; a family overrides the four functions of its shape.
+    """Base class of noise; a family overrides the four functions of its shape.
 
     The unknowns zeta, (h,), are those of the scale, followed by those of the shape.  Everything is
     a JAX function with derivatives of any order, in forward and in reverse mode, unless a family
@@ -43,15 +43,15 @@ class Noise(Module):
     scale : Scale
         Sigma: in units of the readings, or dimensionless if the noise is relative.
     relative : bool
-        Whether it multiplies the readings, which must then not be 0.
+        True if the noise multiplies the readings, which must then not be 0.
     censored : None or (d,)
-        -1 for a reading of which it is only known that it is at most the observed value, 1 for one
-        that is at least that, :data:`LEFT_OUT` for one that is not there, 0 for any other.  See
+        -1 for a reading that is at most the observed value, 1 for one that is at least that value,
+        :data:`LEFT_OUT` for one that is left out of the density, 0 for any other.  See
         :meth:`with_limits` and :meth:`without_reading`.
     shape_parameters : tuple of str
         Fields of the class with further positive parameters, each a :class:`Scale` of one value.
     is_exact : bool
-        Whether there is none: readings are then no more likely with some unknowns than with others.
+        True if there is no noise; the log likelihood is then zero.
     """
 
     scale: Scale
@@ -61,7 +61,7 @@ class Noise(Module):
     shape_parameters: ClassVar[tuple[str, ...]] = ()
     is_exact: ClassVar[bool] = False
 
-    # The shape: what a family overrides, elementwise ----------------------------------------------
+    # The shape: elementwise functions that a family overrides -------------------------------------
 
     def transform(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
         """T(eta), elementwise: smooth and increasing.
@@ -129,14 +129,14 @@ class Noise(Module):
         """
         return np.asarray(self.transform(jax.device_put(rng.standard_normal(size)), *shape))
 
-    # What follows ---------------------------------------------------------------------------------
+    # Methods that follow from the shape -----------------------------------------------------------
 
     @property
     def is_transformed(self) -> bool:
-        """Whether readings are made by :meth:`transform`.
+        """True if readings are defined by :meth:`transform`.
 
-        Not where a subclass writes :meth:`loglikelihood` in its place: such noise has a density of
-        all readings, which samplers on the ordinary posterior draw from, and nothing else.
+        False if a subclass overrides :meth:`loglikelihood` instead.  Such noise has only a joint
+        density of all readings, and only samplers on the ordinary posterior can use it.
         """
         return self.is_exact or type(self).loglikelihood is Noise.loglikelihood
 
@@ -146,7 +146,7 @@ class Noise(Module):
         return sum(part.num_white for part in self._parts)
 
     def observe(self, predicted: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
-        """Readings made of noise-free ones.
+        """Return readings with noise, from noise-free ones.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class Noise(Module):
         return predicted * jnp.exp(exponent) if self.relative else predicted + exponent
 
     def invert(self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array) -> jax.Array:
-        """The noise variables that make the observed readings of the noise-free ones.
+        """Return the noise variables that turn noise-free readings into the observed ones.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class Noise(Module):
         return self.log_reference_of_parameters(zeta) + self.log_reference_of_noise(zeta, eta)
 
     def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
-        """That of zeta (h,) alone, ()."""
+        """Log density of zeta (h,) alone, relative to the standard normal one, ()."""
         parts = zip(self._parts, self._split(zeta), strict=True)
         return sum((part.log_reference(score) for part, score in parts), jnp.zeros(()))
 
@@ -252,10 +252,10 @@ class Noise(Module):
         return self._values(zeta)[0]
 
     def parameters(self, zeta: jax.Array) -> dict[str, jax.Array]:
-        """What is unknown about the noise, by name.
+        """Return the unknown parameters of the noise by name, at zeta (h,).
 
-        ``sigma``, (), of each group of readings that share it, (h,), or of each reading, (d,); and
-        of the shape, ().
+        ``sigma`` is (), (h,) with one value for each group of readings that share it, or (d,) with
+        one for each reading.  Shape parameters are ().
         """
         names = ("sigma", *self.shape_parameters)
         parts = zip(names, self._parts, self._split(zeta), strict=True)
@@ -276,7 +276,8 @@ class Noise(Module):
         Returns
         -------
         ()
-            log p(y | F, zeta), with all constants; -inf if relative noise were to change a sign.
+            log p(y | F, zeta), with all constants; -inf if relative noise would have to change a
+            sign.
         """
         return jnp.sum(self.loglikelihoods(predicted, zeta, observed))
 
@@ -318,8 +319,9 @@ class Noise(Module):
         -------
         (d,)
             log p(y_i | F_i, sigma_i, shape), with all constants, in the logarithm of one over the
-            unit of the readings; -inf where relative noise were to change a sign.  Of a censored
-            reading log P(y <= y_i), or of y >= y_i (Tobin 1958, eq. 4); 0 of one left out.
+            unit of the readings; -inf where relative noise would have to change a sign.  For a
+            censored reading it is log P(y <= y_i) or log P(y >= y_i) (Tobin 1958, eq. 4); for one
+            left out it is 0.
         """
         is_impossible = jnp.zeros_like(observed, bool)
         if self.relative:
@@ -354,7 +356,7 @@ class Noise(Module):
         score : (d,)
             In one over the unit of the readings.
         information : (d,)
-            Mean square of the score over readings that the noise makes, by quadrature.
+            Mean square of the score over readings with this noise, by quadrature.
         """
         sigma, shape = self._values(zeta)
 
@@ -373,7 +375,7 @@ class Noise(Module):
         return score(observed), weights @ squares
 
     def with_limits(self, limits: np.ndarray) -> Self:
-        """The same noise of readings of which some are censored.
+        """Return the same noise with some readings censored.
 
         Parameters
         ----------
@@ -404,12 +406,12 @@ class Noise(Module):
         return replace(self, censored=jax.device_put(signs))
 
     def without_reading(self, row: int, num: int) -> Self:
-        """The same noise with one reading left out of the density; it is still predicted.
+        """Return the same noise with one reading left out of the density; it is still predicted.
 
         Parameters
         ----------
         row : int
-            Number of the reading, from 0.
+            Index of the reading, from 0.
         num : int
             Number d of readings.
 
@@ -436,7 +438,7 @@ class Noise(Module):
         return np.array([names[sign] for sign in np.asarray(self.censored).tolist()])
 
     def of_readings_at(self, rows: np.ndarray) -> Self:
-        """The noise of some of the readings, (k,) numbers, none of them censored."""
+        """Return the noise of the readings with these indices, (k,), none of them censored."""
         return replace(self, scale=self.scale.of_readings_at(rows), censored=None)
 
     def sample_parameters(self, rng: np.random.Generator) -> np.ndarray:
@@ -465,22 +467,23 @@ class Noise(Module):
         return predicted * np.exp(exponent) if self.relative else predicted + exponent
 
     def near(self, sigma: jax.Array) -> Self:
-        """The same noise with the coordinate of its unknown scale chosen for values near sigma.
+        """Return the same noise with the coordinate of its scale chosen for values near sigma.
 
         Parameters
         ----------
         sigma : () or (d,)
-            Positive, in units of the scale; of (d,) each group of readings takes its mean.
+            Positive, in units of the scale; if (d,), each group of readings takes the mean over its
+            readings.
 
         Returns
         -------
         Noise
-            Of the same prior; itself where the scale is known.
+            With the same prior; itself if the scale is known.
         """
         return replace(self, scale=self.scale.near(sigma)) if self.scale.num_white else self
 
     def check(self, observed: np.ndarray) -> None:
-        """Refuse readings that the noise cannot have made.
+        """Refuse readings that the noise cannot have produced.
 
         Parameters
         ----------
@@ -489,9 +492,9 @@ class Noise(Module):
         Raises
         ------
         InputError
-            If sigma or the groups are for another number of readings, the noise is relative and
-            a reading is 0; it is named by its index from 0; or ``inverse_transform`` is not the
-            inverse of ``transform``.
+            If sigma or the groups are for another number of readings, the noise is relative and a
+            reading is 0, named by its index from 0, or ``inverse_transform`` is not the inverse of
+            ``transform``.
         """
         observed = np.asarray(observed)
         self.scale.check(observed.size)
@@ -524,7 +527,7 @@ class Noise(Module):
         return (self.scale, *(getattr(self, name) for name in self.shape_parameters))
 
     def _split(self, zeta):
-        """The part of zeta that belongs to the scale, and those of the shape parameters."""
+        """Split zeta into the parts of the scale and of each shape parameter."""
         ends = np.cumsum([part.num_white for part in self._parts])
         return [
             zeta[end - part.num_white : end] for part, end in zip(self._parts, ends, strict=True)
@@ -537,7 +540,7 @@ class Noise(Module):
         return sigma, tuple(shape)
 
     def _score(self, predicted, observed, sigma, shape):
-        """Eta, (d,), that makes observed of predicted: see :meth:`invert`."""
+        """Return eta, (d,), that turns predicted into observed: see :meth:`invert`."""
         if self.relative:
             ratio = observed / predicted
             difference = jnp.log(jnp.where(ratio > 0.0, ratio, jnp.nan))
@@ -552,7 +555,7 @@ class Noise(Module):
 
 @program
 def _there_and_back(noise: Noise, etas):
-    """Values of the transformation with the medians of its parameters, and their inverse."""
+    """Return transformed values at the medians of the parameters, and their inverse."""
     _, shape = noise._values(jnp.zeros(noise.num_parameters))
     values = noise.transform(etas, *shape)
     return values, noise.inverse_transform(values, *shape)

@@ -1,4 +1,4 @@
-"""The noise of readings by name, of what a person gives for it."""
+"""Noise of named readings, from the scales that the user gives."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ def noise_by_name(
     noise: Noise | Distribution | float | np.ndarray | Mapping[str, Any],
     observed: Mapping[str, np.ndarray],
 ) -> Noise:
-    """Noise of all readings, those of one name after those of the other.
+    """Return the noise of all readings, one name after the other.
 
     Parameters
     ----------
     noise : Noise, Distribution, float, (d,) array or mapping of str to these
-        A noise; or the standard deviation of a normal one, for all, for each reading, or by name;
-        or its distribution, one scale for each name, likewise.
+        A noise.  Or the standard deviation of normal noise, for all readings, for each reading, or
+        by name.  Or its distribution, with one scale for each name, for all names or by name.
     observed : mapping of str to array
 
     Raises
     ------
     InputError
-        If it is no positive number, no distribution of one, and none of these for each name.
+        If it is neither a positive number, nor a distribution of one, nor one of these for each
+        name.
     """
     if isinstance(noise, Noise):
         return noise

@@ -1,4 +1,4 @@
-"""No noise: readings that are exact."""
+"""Exact readings, without noise."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from invlift.noise.scales import KnownScale
 
 
 class ExactReadings(Noise):
-    """y = F: given the readings the unknowns have no density, but one on the manifold F = y.
+    """Exact readings, y = F: the posterior is a density on the manifold F = y.
 
-    Only constrained samplers draw from it, of problems whose lifted form has no noise variables.
+    Only constrained samplers draw from it; the lifted form has no noise variables.
     """
 
     is_exact: ClassVar[bool] = True
@@ -36,5 +36,5 @@ class ExactReadings(Noise):
 
 
 def exact_readings() -> ExactReadings:
-    """Readings without noise."""
+    """Return the noise of exact readings, which is none."""
     return ExactReadings(KnownScale(jax.device_put(np.float64(0.0))))

@@ -22,10 +22,10 @@ def gaussian_noise(
     ----------
     scale : number, (d,) array, Distribution or Scale
         Standard deviation: known, in units of the readings, or unknown, with a prior for all
-        readings or, by :func:`unknown_scale`, for each group of them.  Of relative noise that of
-        the logarithm.
+        readings or, by :func:`unknown_scale`, for each group of them.  For relative noise, it is
+        that of the logarithm.
     relative : bool
-        Whether the noise multiplies the readings.
+        True if the noise multiplies the readings.
 
     Returns
     -------

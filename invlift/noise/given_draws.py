@@ -1,4 +1,4 @@
-"""The noise of readings, given draws of what is unknown about it."""
+"""Noise of the readings, given draws of its unknown parameters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from invlift.noise.base import Noise
 from invlift.noise.scales import Scale
 from invlift.programs.compilation import program
 
-#: Draws of one chain by name, (num_draws, ...) each: ``predicted``, (num_draws, d), and what is
-#: unknown about the noise.
+#: Draws of one chain by name, (num_draws, ...) each: ``predicted``, (num_draws, d), and the unknown
+#: parameters of the noise.
 Draws = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseGivenDraws:
-    """What a posterior asks of the noise of its readings.
+    """Noise of the readings given draws, for a posterior.
 
     Attributes
     ----------
@@ -33,10 +33,10 @@ class NoiseGivenDraws:
     def new_readings(
         self, rng: np.random.Generator, chains: Sequence[Draws], paths: Mapping[str, np.ndarray]
     ) -> dict[str, list[np.ndarray]]:
-        """New readings, "observed", (num_draws, d) for each chain, as noisy as the model has it.
+        """Draw new readings, "observed", (num_draws, d) for each chain, with the model's noise.
 
-        And of the draws of each path by name, (num_draws, k), with the noise of the readings whose
-        rows, (r,), are given, unless these differ in its scale.
+        Also draw paths by name, (num_draws, k), with the noise of the readings whose rows, (r,),
+        are given.  A path is left out if these readings differ in the scale of the noise.
         """
         readings = {
             "observed": [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]
@@ -67,7 +67,7 @@ class NoiseGivenDraws:
         return {"observed": likelihoods}
 
     def _noisy(self, rng, predicted, sigma, draws):
-        """Values with noise of this scale, (num_draws, k), of these without, (num_draws, k)."""
+        """Return values with noise of this scale, (num_draws, k), from noise-free ones."""
         noise, shape = self.noise, self._shape(draws)
         if any(np.ndim(values) for values in shape):
             each = zip(*(np.broadcast_to(values, len(predicted)) for values in shape), strict=True)
@@ -89,9 +89,10 @@ class NoiseGivenDraws:
 
 
 def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """Scale of the noise of some readings, of one column or (); None if they differ in it.
+    """Return the scale that some readings share, with one column or (); None if it differs.
 
-    ``sigma`` is (), (1,), (d,), (num_draws, 1) or (num_draws, d), and ``rows`` (r,) which readings.
+    ``sigma`` is (), (1,), (d,), (num_draws, 1) or (num_draws, d), and ``rows`` (r,) are the indices
+    of the readings.
     """
     if sigma.ndim == 0 or sigma.shape[-1] == 1:
         return sigma
@@ -100,7 +101,7 @@ def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
 
 
 def _values_of(name: str, part: Scale, draws: Draws) -> np.ndarray:
-    """A positive parameter of the noise: its draws, or what it is known to be."""
+    """Return a positive parameter of the noise: its draws, or its known value."""
     return draws[name] if part.num_white else np.asarray(part.transform(np.zeros(0)))
 
 

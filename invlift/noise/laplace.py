@@ -11,7 +11,7 @@ from invlift.noise.base import Noise
 from invlift.noise.scales import Scale, as_scale
 from invlift.unknowns.distributions import Distribution
 
-#: Beyond a tail's probability of exp(-10) Newton's method: probabilities end at exp(-745).
+#: Newton's method is used for tail probabilities below exp(-10): they underflow at exp(-745).
 _FAR = 10.0
 
 
@@ -23,13 +23,13 @@ class LaplaceNoise(Noise):
 
     def transform(self, eta: jax.Array) -> jax.Array:
         """-log(2 Phi(-eta)) for eta above 0, and odd."""
-        # By where: the derivatives of abs and sign at 0 are 0.
+        # By ``where``, as the derivatives of abs and sign at 0 are 0.
         size = jnp.where(eta < 0.0, -eta, eta)
         value = -log_ndtr(-size) - np.log(2.0)
         return jnp.where(eta < 0.0, -value, value)
 
     def inverse_transform(self, value: jax.Array) -> jax.Array:
-        """Eta of which T is the value."""
+        """Return eta with T(eta) equal to the value."""
         size = jnp.where(value < 0.0, -value, value)
         eta = _score(size + np.log(2.0))
         return jnp.where(value < 0.0, -eta, eta)
@@ -37,10 +37,10 @@ class LaplaceNoise(Noise):
 
 @jax.custom_jvp
 def _score(log_tail):
-    """z with Phi(-z) = exp(-log_tail), where it is above 0, at any distance."""
+    """Return z with Phi(-z) = exp(-log_tail), for z above 0 of any size."""
     near = -ndtri(jnp.exp(-jnp.minimum(log_tail, _FAR)))
-    # Newton's method, which comes down on a convex function from above: four steps are one more
-    # than double precision takes.
+    # Newton's method, which converges from above on a convex function: four steps are one more than
+    # double precision needs.
     far = jnp.sqrt(2.0 * jnp.maximum(log_tail, _FAR))
     for _ in range(4):
         far += (log_tail + log_ndtr(-far)) / _hazard(far)
@@ -54,7 +54,7 @@ def _score_jvp(primals, tangents):
 
 
 def _hazard(z):
-    """Normal density over the upper tail's probability."""
+    """Normal density divided by the probability of the upper tail."""
     return jnp.exp(-0.5 * z**2 - 0.5 * np.log(2.0 * np.pi) - log_ndtr(-z))
 
 
@@ -69,7 +69,7 @@ def laplace_noise(
         Sigma, the mean of |r| (the standard deviation is sqrt(2) sigma): known, in units of the
         readings, or unknown: see :func:`gaussian_noise`.
     relative : bool
-        Whether r is y - F or, if so, log(y / F).
+        If true, r is log(y / F), else y - F.
 
     Returns
     -------

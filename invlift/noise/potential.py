@@ -1,4 +1,4 @@
-"""Noise of a density of the user's own."""
+"""Noise with a density that the user defines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from invlift.noise.scales import Scale, as_scale
 from invlift.programs.pytrees import static
 from invlift.unknowns.distributions import Distribution
 
-#: The density is tabulated at sinh(s), s evenly from -END to END, so far out as tails may matter.
+#: The density is tabulated at sinh(s) for even s from -END to END, as far out as tails may matter.
 _END, _NUM_POINTS = 40.0, 2**17 + 1
-#: What may be left at the ends of the table, of the largest value there.
+#: Largest density at the ends of the table, relative to its maximum.
 _LEFT = 1e-6
-#: To here on both sides the density must be positive.
+#: Up to this value, on both sides, the density must be positive.
 _NEAR = 10.0
 
 
@@ -30,7 +30,7 @@ class PotentialNoise(Noise):
     Attributes
     ----------
     potential : callable
-        U, of an array and of its shape.
+        U, elementwise on an array.
     log_constant : ()
         Log of the integral of exp(-U), by quadrature.  U has no parameters, so that draws do not
         depend on it.
@@ -46,7 +46,7 @@ class PotentialNoise(Noise):
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws of eta, (size,), by the inverse distribution function, interpolated in a table.
 
-        It resolves what is wider than about 0.01.
+        It resolves structures wider than about 0.01.
         """
         nodes, density, _ = _tabulate(self.potential)
         probability = np.cumsum(0.5 * (density[1:] + density[:-1]))
@@ -55,7 +55,7 @@ class PotentialNoise(Noise):
 
 
 def _tabulate(potential):
-    """s (num_points,), the density of s with eta = sinh(s), of largest value 1, and its log."""
+    """Return s, (num_points,), its density with eta = sinh(s), scaled to 1, and the log scale."""
     nodes = np.linspace(-_END, _END, _NUM_POINTS)
     values = np.asarray(potential(jax.device_put(np.sinh(nodes))))
     log_density = (
@@ -71,7 +71,7 @@ def potential_noise(
     *,
     relative: bool = False,
 ) -> PotentialNoise:
-    """Independent noise of a density of one's own.
+    """Independent noise with a density that the user defines.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def potential_noise(
         ``potential_fn(x)``: the negative log density of x = r / sigma up to a constant, for x of
         any shape, elementwise; a twice differentiable JAX function, finite everywhere.
     relative : bool
-        Whether r is y - F or, if so, log(y / F).
+        If true, r is log(y / F), else y - F.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What scales of the noise are given: positive numbers and groups of readings, checked."""
+"""Checks of the arguments of noise scales: positive numbers and groups of readings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from invlift.errors import InputError, KeyPath, as_numbers
 
 
 def all_positive(where: KeyPath, values) -> np.ndarray:
-    """A copy: JAX may share memory with an array, which the caller may change."""
+    """Return a checked copy of positive numbers, () or (d,).
+
+    JAX may share memory with an array that the caller changes later, hence the copy.
+    """
     expected = "a positive number, or one for each reading"
     values = np.array(as_numbers(where, values, expected))
     if values.ndim > 1:
@@ -26,7 +29,7 @@ def all_positive(where: KeyPath, values) -> np.ndarray:
 
 
 def grouping(groups) -> dict:
-    """Arguments of an unknown scale for groups, of which every index must occur."""
+    """Return the arguments of an unknown scale for groups; every index must occur."""
     if groups is None:
         return {}
     groups = np.asarray(groups)

@@ -1,4 +1,4 @@
-"""Scales of the noise: known, or unknown with a prior of their own, for all readings or by groups.
+"""Scales of the noise: known, or unknown with a prior, for all readings or for groups.
 
 An unknown scale is a smooth, increasing function of a variable zeta, which is standard normal or
 has a density relative to the standard normal one (Au, Graham & Thiery 2023, sections 3 and 5.1).
@@ -28,22 +28,23 @@ class Scale(Transformation):
     """A positive number for all readings, or one for each, from zeta of shape (h,).
 
     Besides the scale of the noise this may be another positive parameter of it, such as degrees of
-    freedom; ``sigma`` below is whatever it is.
+    freedom; ``sigma`` below stands for either.
     """
 
-    #: Whether :meth:`log_reference` has the density of data, by which zeta is narrower than by its
-    #: prior.
+    #: True if :meth:`log_reference` includes the density of data, so that zeta is narrower than in
+    #: its prior.
     has_data: ClassVar[bool] = False
-    #: Of readings that have scales of their own, (d,); not annotated, as it is no field.
+    #: Group of each reading, (d,), if groups have their own scales; not annotated, as it is no
+    #: field.
     groups = None
 
     @property
     def num_white(self) -> int:
-        """Number h of unknowns zeta; none where the scale is known."""
+        """Number h of unknowns zeta; 0 if the scale is known."""
         return 0
 
     def parameter(self, zeta: jax.Array) -> jax.Array:
-        """What is unknown, (), (h,) or (d,): sigma, once where readings share it."""
+        """Unknown sigma, (), (h,) or (d,), from zeta (h,): one value where readings share it."""
         return self.transform(zeta)
 
     def of_readings(self, parameter: np.ndarray) -> np.ndarray:
@@ -51,15 +52,15 @@ class Scale(Transformation):
         return parameter[..., None]
 
     def near(self, sigma: jax.Array) -> Scale:
-        """The same scale in a coordinate for values near sigma, () or (d,)."""
+        """Return the same scale in a coordinate for values near sigma, () or (d,)."""
         return self
 
     def over_weights(self) -> tuple[jax.Array, Scale]:
-        """Known weights, () or (d,), and the scale of the readings over these."""
+        """Return known weights, () or (d,), and the scale of the readings divided by these."""
         return jnp.ones(()), self
 
     def of_readings_at(self, rows: np.ndarray) -> Scale:
-        """The same of some of the readings, (k,) numbers, among them of each of the groups."""
+        """Return the scale of the readings with these indices, (k,); they must cover all groups."""
         return self
 
     def check(self, num_readings: int) -> None:
@@ -73,7 +74,7 @@ class Scale(Transformation):
 
 
 class KnownScale(Scale):
-    """A scale that is known.
+    """A known scale.
 
     Attributes
     ----------
@@ -88,7 +89,7 @@ class KnownScale(Scale):
         return self.known
 
     def over_weights(self) -> tuple[jax.Array, KnownScale]:
-        """As :meth:`Scale.over_weights`: all that is known."""
+        """As :meth:`Scale.over_weights`: the weights are the known scale."""
         return self.known, KnownScale(jnp.ones(()))
 
     def of_readings_at(self, rows: np.ndarray) -> KnownScale:
@@ -107,7 +108,7 @@ class KnownScale(Scale):
 
 
 class UnknownScale(Scale):
-    """An unknown scale with a prior: one for all readings, or one for each group of them alike.
+    """An unknown scale: one for all readings, or one for each group, all with the same prior.
 
     Without a threshold the coordinate zeta is that of the prior's distribution.  With a threshold c
     it is
@@ -115,22 +116,22 @@ class UnknownScale(Scale):
         sigma = c softplus(location + slope zeta - log c),
 
     exponential below c and linear above, with location and slope the log of the prior's median and
-    the standard deviation of log sigma.  An exponential coordinate is so curved where sigma is
-    large that it holds the step of a whole chain down; this one is not, and its log density
-    relative to the standard normal one keeps the prior what it was.
+    the standard deviation of log sigma.  Where sigma is large, an exponential coordinate is so
+    curved that it forces small steps on a whole chain.  This one is not, and its log density
+    relative to the standard normal one leaves the prior unchanged.
 
     Attributes
     ----------
     prior : Distribution
-        Of one number of at least 0, sigma in its unit; the same for each group.
+        Prior of one number of at least 0, sigma in its unit; the same for each group.
     groups : None or (d,) int
         Index of each reading's scale; None: one scale for all readings.
     num_white : int
         Number h of scales.
     names : tuple of h str
-        Of the groups; empty if they have none.
+        Names of the groups; empty if they have none.
     threshold : None, () or (h,)
-        In units of sigma.
+        c, in units of sigma.
     """
 
     prior: Distribution
@@ -141,7 +142,7 @@ class UnknownScale(Scale):
 
     @property
     def distributions(self) -> dict[str, Distribution]:
-        """That of each group's."""
+        """Prior of the scale, the same for each group."""
         return {"": self.prior}
 
     def transform(self, zeta: jax.Array) -> jax.Array:
@@ -161,7 +162,7 @@ class UnknownScale(Scale):
 
     @property
     def is_shared(self) -> bool:
-        """Whether there are groups, of several readings some of them."""
+        """True if there are groups, and some have several readings."""
         return self.groups is not None and self.num_white < self.groups.size
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
@@ -185,9 +186,9 @@ class UnknownScale(Scale):
         return np.asarray(_beyond_threshold(self, zeta))
 
     def near(self, sigma: jax.Array) -> UnknownScale:
-        """With the threshold at sigma: () for all, or (d,), of which each group takes its mean.
+        """Return the scale with threshold sigma: () for all, or (d,), averaged over each group.
 
-        A prior with other bounds than 0 and infinity keeps its own coordinate.
+        A prior with bounds other than 0 and infinity keeps its coordinate.
 
         Raises
         ------
@@ -228,7 +229,7 @@ class UnknownScale(Scale):
 
 
 class ScalesOfGroups(Scale):
-    """Scales of groups of readings, each known or with a prior of its own.
+    """Scales of groups of readings, each known or with its own prior.
 
     Attributes
     ----------
@@ -237,7 +238,7 @@ class ScalesOfGroups(Scale):
     groups : (d,) int
         Index of each reading's part.
     group_names : tuple of str
-        Of the parts; empty if they have none.
+        Names of the parts; empty if they have none.
     """
 
     parts: tuple[Scale, ...]
@@ -248,12 +249,12 @@ class ScalesOfGroups(Scale):
 
     @property
     def num_white(self) -> int:
-        """Number h of the scales that are unknown."""
+        """Number h of unknown scales."""
         return len(self._unknown)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the groups whose scales are unknown."""
+        """Names of the groups whose scales are unknown."""
         return tuple(self.group_names[k] for k in self._unknown) if self.group_names else ()
 
     def transform(self, zeta: jax.Array) -> jax.Array:
@@ -261,7 +262,7 @@ class ScalesOfGroups(Scale):
         return jnp.stack([part.transform(score) for part, score in self._split(zeta)])[self.groups]
 
     def parameter(self, zeta: jax.Array) -> jax.Array:
-        """Those that are unknown, (h,)."""
+        """Unknown scales, (h,), from zeta (h,)."""
         return jnp.stack([part.transform(score) for part, score in self._split(zeta) if score.size])
 
     def of_readings(self, parameter: np.ndarray) -> np.ndarray:
@@ -281,7 +282,7 @@ class ScalesOfGroups(Scale):
         return np.concatenate([part.sample(rng) for part in self.parts])
 
     def near(self, sigma: jax.Array) -> ScalesOfGroups:
-        """Each near the mean of sigma, () or (d,), over its readings: see :class:`UnknownScale`."""
+        """Apply :meth:`Scale.near` to each part, for the mean of sigma, () or (d,), there."""
         sigma = jnp.broadcast_to(sigma, self.groups.shape)
         means = _means(self.groups, sigma, len(self.parts))
         parts = tuple(part.near(mean) for part, mean in zip(self.parts, means, strict=True))
@@ -300,22 +301,22 @@ class ScalesOfGroups(Scale):
         return [k for k, part in enumerate(self.parts) if part.num_white]
 
     def _split(self, zeta):
-        """Each part with its own zeta, (1,) or (0,)."""
+        """Pair each part with its zeta, (1,) or (0,)."""
         ends = np.cumsum([part.num_white for part in self.parts])[:-1]
         return zip(self.parts, jnp.split(zeta, ends), strict=True)
 
 
 @program
 def _beyond_threshold(scale: UnknownScale, zeta):
-    """The coordinate with the scale's threshold, (h,), of that of its prior."""
+    """Convert the coordinate of the prior to that with the scale's threshold, (h,)."""
     prior, threshold = scale.prior, scale.threshold
     above = jax.vmap(prior.transform)(zeta[:, None]) / threshold
-    argument = above + jnp.log(-jnp.expm1(-above))  # softplus backwards
+    argument = above + jnp.log(-jnp.expm1(-above))  # inverse of softplus
     return (argument + jnp.log(threshold) - prior.log_median) / prior.log_sd
 
 
 def _means(groups: jax.Array, values: jax.Array, num: int) -> jax.Array:
-    """Means of values (d,) over each of so many groups."""
+    """Return means of values (d,) over each of ``num`` groups."""
     return jnp.bincount(groups, values, length=num) / jnp.bincount(groups, length=num)
 
 
@@ -329,7 +330,7 @@ def _check_groups(groups, num_readings: int) -> None:
         )
 
 
-# What the user calls ------------------------------------------------------------------------------
+# Public functions ---------------------------------------------------------------------------------
 
 
 def known_scale(sigma: float | np.ndarray) -> KnownScale:
@@ -349,12 +350,12 @@ def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
     Parameters
     ----------
     prior : Distribution, or sequence of Distribution or float
-        Of one number of at least 0, in units of the readings, of invlift or of NumPyro:
-        ``lognormal(median=0.1, factor=2)``, ``half_normal(0.5)``; or one for each group, where a
-        number is a scale that is known: ``[lognormal(median=0.1, factor=2), 5.0]``.
+        Distribution of invlift or NumPyro of one number of at least 0, in units of the readings:
+        ``lognormal(median=0.1, factor=2)``, ``half_normal(0.5)``.  Or one for each group, where a
+        number is a known scale: ``[lognormal(median=0.1, factor=2), 5.0]``.
     groups : (d,) of int or str, optional
-        Index, from 0, of each reading's scale, ``numpy.arange(d)`` for one for each; or the name of
-        its group, of which the first that is named has the first scale.
+        Index, from 0, of each reading's scale; ``numpy.arange(d)`` gives each its own scale.  Or
+        the name of its group; scales are in the order in which groups are first named.
 
     Returns
     -------
@@ -389,7 +390,7 @@ def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
 
 
 def as_scale(scale) -> Scale:
-    """A scale as it is, a distribution as an unknown one for all, and numbers as a known one.
+    """Return a scale as given, an unknown one for a distribution, or a known one for numbers.
 
     Raises
     ------

@@ -58,12 +58,12 @@ def student_t_noise(
     Parameters
     ----------
     scale : number, (d,) array, Distribution or Scale
-        Sigma, which multiplies t (the standard deviation is sigma sqrt(nu / (nu - 2)), infinite
-        for nu to 2): known, in units of the readings, or unknown: see :func:`gaussian_noise`.
+        Sigma, which multiplies t (the standard deviation is sigma sqrt(nu / (nu - 2)), infinite for
+        nu up to 2): known, in units of the readings, or unknown: see :func:`gaussian_noise`.
     degrees_of_freedom : number or Distribution
         nu: known, at least 1, or unknown with a prior such as ``lognormal(2.0, 0.7)``.
     relative : bool
-        Whether the noise multiplies the readings.
+        True if the noise multiplies the readings.
 
     Returns
     -------
@@ -73,8 +73,8 @@ def student_t_noise(
     Raises
     ------
     InputError
-        If a known scale is not finite and positive, or the degrees of freedom are below 1 or
-        several.
+        If a known scale is not finite and positive, or the degrees of freedom are below 1 or more
+        than one number.
     """
     if is_distribution(degrees_of_freedom):
         degrees_of_freedom = unknown_scale(degrees_of_freedom)
