@@ -1,1 +1,1 @@
-"""The equation: forms, conditions, their assembly, and models made of it."""
+"""Equations: forms, conditions, their assembly, and forward models."""

@@ -1,4 +1,4 @@
-"""The forward map of a field and one experiment: log-conductivity to the readings of sensors."""
+"""Assembly of the forward map of one experiment, from log-conductivity to sensor readings."""
 
 from __future__ import annotations
 
@@ -40,80 +40,81 @@ def assemble_poisson(
     location: str = "nodes",
     refine_solution: int = 0,
 ) -> LinearEquation | OnFinerMesh | Combinations:
-    """Assemble the forward map.
+    """Assemble the forward map from log-conductivity to readings.
 
-    A distribution may stand in place of a number of source and boundary conditions: it is then one
-    more unknown.
+    In source and boundary conditions a distribution may replace a number; the number is then an
+    additional unknown.
 
     Parameters
     ----------
     mesh : Mesh
-        Triangles or tetrahedra; lengths in the mesh's own unit, m say.
+        Triangles or tetrahedra, with lengths in the mesh's unit, for example m.
     observation : Observation
-        What is read, from :func:`invlift.locate`.
+        The located readings, from :func:`invlift.locate`.
     source : float, dict or array
-        f: a number, a value per named subdomain (zero elsewhere), or values at the nodes or cells.
+        f: a number, a value for each named subdomain (zero elsewhere), or values at the nodes or
+        cells.
     dirichlet : dict
         Named boundary -> value of u, a number, an array over the nodes, or a
         :func:`invlift.random_field`.
     neumann : dict
         Named boundary -> inward flux, conductivity * du/dn, a number or an array over the nodes.
-        Boundaries not named are insulated.
+        Boundaries without a condition are insulated.
     robin : dict
         Named boundary -> (coefficient, ambient): conductivity * du/dn = coefficient
         * (ambient - u), coefficient > 0; numbers or arrays over the nodes.
     point_sources : sequence of ((dim,) coordinates, strength)
-        What enters at single places, wells or heaters: conductivity times solution times
-        L^(dim - 2); negative where it is taken out.
+        Sources at points, such as wells or heaters.  The unit of the strength is that of
+        conductivity times solution times L^(dim - 2); it is negative for a sink.
     storage : float, dict, distribution or prior, optional
-        S of S du/dt - div(exp(phi) grad u) = f, where the field changes in time: readings then have
-        times, and numbers among the conditions may be :func:`invlift.steps`.  See
+        S in the transient equation S du/dt - div(exp(phi) grad u) = f.  Readings then have times,
+        and numbers in the conditions may be :func:`invlift.steps`.  See
         :func:`~invlift.fem.time.assembly.assemble_transient`.
     initial : float, optional
-        The field everywhere at time 0, where it changes in time; else it is steady before its first
-        change.
+        The uniform initial value of u at time 0, for the transient equation.  Without it, u is
+        steady before the first change of a condition.
     solution_times : sequence of float, optional
-        Times at which such a field is kept among the draws, as ``solution_at_60``, beside that of
-        the last reading; also later ones.
+        Further times at which a transient u is stored with the draws, as ``solution_at_60``.  They
+        may be after the last reading, at which u is always stored.
     known : dict
-        Named subdomain -> conductivity, where it is known.
+        Named subdomain -> its known conductivity.
     thickness : float, dict or array, optional
-        Of a plane body, in the unit of length: a number, one for each subdomain, or values at the
-        nodes or cells; 1 without it.  Source, storage, fluxes and transfer coefficients are then
-        what they are in space, the strength of a point source is that of its whole line, and fluxes
-        that are read are through the whole thickness.
+        Thickness of a 2-D body, in the unit of length: a number, one for each subdomain, or values
+        at the nodes or cells; 1 by default.  Source, storage, fluxes and transfer coefficients then
+        have their units in 3-D.  The strength of a point source is that of the whole line through
+        the thickness, and readings of fluxes are through the whole thickness.
     anisotropy : dict, optional
-        ``{"ratio": 3.0, "angle": 30.0}``: the conductivity across the direction that makes this
-        angle with the x axis, in degrees, is exp(phi) / ratio, and exp(phi) along it.  In space
-        without an angle: exp(phi) is the horizontal one, and exp(phi) / ratio the vertical one.
+        ``{"ratio": 3.0, "angle": 30.0}``: the conductivity is exp(phi) along the direction at this
+        angle to the x axis, in degrees, and exp(phi) / ratio across it.  In 3-D there is no angle:
+        exp(phi) is the horizontal conductivity, and exp(phi) / ratio the vertical one.
     lines : dict, optional
-        Of a plane body: boundary group, which may be inside the body -> conductivity times width of
-        a line along it, in which flows T du/ds beside what flows in the body.
+        For a 2-D body: boundary group, possibly inside the body -> conductivity times width, T, of
+        a line along it.  The line has the flow T du/ds in addition to the flow in the body.
     barriers : dict, optional
-        Boundary group inside the body -> its resistance R, width by conductivity: what flows
-        through it is the jump of u by R.  The solution is kept at the nodes of the mesh, on a
-        barrier of one of its sides.
+        Boundary group inside the body -> its resistance R, width over conductivity.  The flux
+        through it is the jump of u divided by R.  The stored solution is at the nodes of the mesh;
+        on a barrier it is that of one side.
     location : {"nodes", "cells"}
-        Where the coefficients of phi live.
+        Location of the coefficients of phi.
     refine_solution : int, optional
-        How often each edge of the mesh is halved for the solution, 0 to 3.  The coefficients stay
-        those of the given mesh, on which results are shown: what goes is the error of the equation,
-        to a fourth each time where the solution is smooth.
+        Number of uniform refinements of the mesh for the solution, 0 to 3.  The coefficients and
+        the results remain on the given mesh.  For a smooth solution, each refinement divides the
+        discretisation error by four.
 
     Returns
     -------
     LinearEquation, OnFinerMesh or Combinations
-        The last of a field that changes in time, the last but one with a refined solution.  Their
-        ``further`` are distributions, by name, of what the coefficients hold behind those of phi.
-        :func:`invlift.inverse_problem` joins them with the prior.
+        The forward model: Combinations for the transient equation, OnFinerMesh with a refined
+        solution.  Its ``further`` are the distributions, by name, of the coefficients after those
+        of phi.  :func:`invlift.inverse_problem` joins them with the prior.
 
     Raises
     ------
     InputError
         If a group is unknown, two groups overlap, a source or a value is not finite, a point source
-        is outside the mesh, neither a Dirichlet nor a Robin boundary is given (the equation then
-        fixes u only up to a constant), a part of the mesh touches none of them, a flux is read
-        where none can be found, or JAX is not in double precision.
+        is outside the mesh, neither a Dirichlet nor a Robin boundary is given (u is then determined
+        only up to a constant), a connected part of the mesh has none of them, a flux cannot be
+        read on a group, or JAX is not in double precision.
 
     Examples
     --------

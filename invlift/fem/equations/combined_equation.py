@@ -1,4 +1,4 @@
-"""Combinations of the readings of an equation, by as many solves as there are combinations."""
+"""Linear combinations of an equation's readings, with one solve per combination and load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from invlift.models.base import AroundModel, ForwardModel
 
 
 def combined_equation(equation: ForwardModel, matrix: jax.Array) -> CombinedEquation:
-    """Combinations A F(x) of readings, for A of (k, d)."""
+    """Return the model of the combinations A F(x) of readings, for A of (k, d)."""
     num, num_loads = len(matrix), equation.num_loads
     observation, of_reactions = _weights_of(equation, matrix)
     inputs, total = equation.inputs, num_loads * num
@@ -36,10 +36,7 @@ def combined_equation(equation: ForwardModel, matrix: jax.Array) -> CombinedEqua
 
 
 def _weights_of(equation: ForwardModel, matrix: jax.Array) -> list[jax.Array]:
-    """What unknowns and reactions of each load weigh in combinations (k, d) of readings.
-
-    (n, L, k) and (p, L, k).
-    """
+    """Return weights of unknowns, (n, L, k), and reactions, (p, L, k), in combinations, (k, d)."""
     shares = jnp.zeros((equation.observation.shape[1], equation.num_loads, len(matrix)))
     shares = shares.at[equation.columns, equation.loads].add(matrix.T)
     parts = equation.observation, equation.of_reactions
@@ -53,20 +50,20 @@ class CombinedEquation(AroundModel):
     Attributes
     ----------
     model : LinearEquation
-        Of all readings.
+        The equation with all readings.
     each : LinearEquation
-        Whose readings, (L k,), are what each load adds to the combinations.
+        The equation whose readings, (L k,), are the contributions of each load to the combinations.
     """
 
     model: ForwardModel
     each: ForwardModel
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """A F(x), (k,)."""
+        """Return A F(x), (k,)."""
         return self._sum(self.each(coefficients))
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """A F(x), (k,), and its derivatives, (k, N)."""
+        """Return A F(x), (k,), and its derivatives, (k, N)."""
         return self.linearise(coefficients)[0]
 
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Solved]:
@@ -81,7 +78,7 @@ class CombinedEquation(AroundModel):
         return self._sum(value), expansion
 
     def readings_at(self, expansion: Solved) -> jax.Array:
-        """All readings F, (d,), where the model was linearised."""
+        """Return all readings F, (d,), at the point of linearisation."""
         return self.model.readings_at(expansion)
 
     def pull_back(self, expansion, pushed, weigh, by_readings: jax.Array | None = None):
@@ -110,5 +107,5 @@ class CombinedEquation(AroundModel):
         return self._sum(found), lower
 
     def _sum(self, by_load):
-        """What all loads add, (k, ...), of what each does, (L k, ...)."""
+        """Sum the contributions of the loads, (L k, ...) to (k, ...)."""
         return by_load.reshape(self.model.num_loads, -1, *by_load.shape[1:]).sum(axis=0)

@@ -1,4 +1,4 @@
-"""Linear elements in scikit-fem's words: bases and the forms that forward map and prior share."""
+"""Linear elements in scikit-fem: bases, and the forms that forward map and prior share."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def stiffness_form(u, v, w):
 
 
 class OfThickness(NamedTuple):
-    """The thickness of a plane body, which weighs all integrals over cells and facets.
+    """Thickness of a 2-D body, a weight in all integrals over cells and facets.
 
     Attributes
     ----------
     values : (num_nodes,) or (num_cells,) array
-        In the unit of length.
+        Thickness, in the unit of length.
     """
 
     values: np.ndarray
 
     def on(self, basis: skfem.assembly.basis.AbstractBasis) -> np.ndarray:
-        """The thickness at the quadrature points of cells or facets, (E, Q)."""
+        """Return the thickness at the quadrature points of cells or facets, (E, Q)."""
         if len(self.values) == basis.N:
             return np.asarray(basis.interpolate(self.values))
         cells = slice(None) if basis.tind is None else basis.tind
@@ -62,9 +62,9 @@ class OfThickness(NamedTuple):
 
 
 def cell_basis(mesh: Mesh, thickness: OfThickness | None = None) -> skfem.Basis:
-    """Linear elements on the cells, quadrature exact to degree 2, numbering of the mesh kept.
+    """Return linear elements on the cells, with the mesh's numbering and quadrature of degree 2.
 
-    With a thickness of the body the weights of the quadrature have it.
+    The quadrature weights include the thickness of the body, if it is given.
     """
     kind = skfem.MeshTri if mesh.dim == 2 else skfem.MeshTet
     element = skfem.ElementTriP1() if mesh.dim == 2 else skfem.ElementTetP1()
@@ -80,7 +80,7 @@ def _weighed(basis, thickness: OfThickness | None):
 
 
 def facet_basis(basis: skfem.Basis, mesh: Mesh, group: str) -> skfem.FacetBasis:
-    """The same elements, and thickness, on the facets of a named boundary.
+    """Return the elements of a basis, and its thickness, on the facets of a named boundary.
 
     Raises
     ------

@@ -1,14 +1,14 @@
-"""Linear equations on any elements: coefficients to readings, from the matrix of one element.
+"""Linear equations on any elements: from coefficients to readings, given the element matrix.
 
-A(c) u = b(c) for one or several loads, where A, symmetric and positive definite, is a sum of
-element matrices that are functions of the coefficients there.  The person writes this function in
-JAX; scikit-fem gives elements, quadrature and degrees of freedom.  Everything else is here once for
-all equations: adjoints, Jacobian and further derivatives, from one sparse factorisation for all
-loads.  The residual A(c) u - b(c) is differentiated element by element, so no derivative is written
-by hand.
+The equation is A(c) u = b(c), for one or several loads.  A is symmetric and positive definite, and
+a sum of element matrices that are functions of the element's coefficients.  The user writes this
+function in JAX; scikit-fem provides elements, quadrature and degrees of freedom.  This module
+provides the rest for all equations: adjoints, Jacobian and higher derivatives, from one sparse
+factorisation for all loads.  The residual A(c) u - b(c) is differentiated element by element, so
+no derivative is written by hand.
 
-Loads and held values may be affine in some of the coefficients, and a reading is a weighted sum of
-u, of coefficients and of reactions: what the residual is where u is held, a flux or a force.
+Loads and held values may be affine in some of the coefficients.  A reading is a weighted sum of u,
+of coefficients, and of reactions.  Reactions are residuals where u is held: a flux or a force.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from invlift.models.joined import CombinedReadings
 
 
 class LinearEquation(EquationSystem):
-    """Readings of the solutions of A(c) u = b(c) as a function of N coefficients c.
+    """Forward model of readings of the solutions of A(c) u = b(c), with N coefficients c.
 
-    Build it with :func:`linear_equation`.  What it consists of is said by
+    Build it with :func:`linear_equation`.  For its attributes see
     :class:`~invlift.fem.equations.system.EquationSystem`.
     """
 
     max_derivative: ClassVar[int] = 3
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Readings, (d,), load by load.
+        """Return the readings, (d,), load by load.
 
         Parameters
         ----------
@@ -48,24 +48,24 @@ class LinearEquation(EquationSystem):
         Returns
         -------
         (d,) float64
-            In units of what is read.  NaN where A is not positive definite.
+            Readings, in their units; NaN if A is not positive definite.
 
         Raises
         ------
         InputError
-            If the coefficients have another shape; so do all methods that take them.
+            If the coefficients have another shape, as in all methods that take them.
         """
         return self.expand(coefficients)[0]
 
     def readings_of(self, coefficients: jax.Array, at_nodes: jax.Array) -> jax.Array:
-        """Readings, (d,), of solutions that are known, without a factorisation.
+        """Return the readings, (d,), of known solutions, without a factorisation.
 
         Parameters
         ----------
         coefficients : (N,) float64
-            Those that the solutions belong to.
+            Coefficients of the solutions.
         at_nodes : (L * components, num_nodes) float64
-            Each of the ``solutions``, of elements whose unknowns are all at nodes.
+            All ``solutions``, for elements with all unknowns at nodes.
         """
         _, held, *_ = self.inputs.at(coefficients)
         values = at_nodes.reshape(self.num_loads, *self.nodal.shape).transpose(1, 2, 0)
@@ -73,14 +73,15 @@ class LinearEquation(EquationSystem):
         return self._read_solutions(coefficients, held.at[self.nodal].set(values))
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Readings, (d,), and their derivatives, (d, N), from one factorisation."""
+        """Return readings, (d,), and their derivatives, (d, N), from one factorisation."""
         return self.linearise(coefficients)[0]
 
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Solved]:
-        """:meth:`value_and_jacobian`, by L + r solves, and what further derivatives need.
+        """Return :meth:`value_and_jacobian`, by L + r solves, and data for further derivatives.
 
-        A reading has the derivative psi . d(A u - b), where u stays.  With o what it reads of the
-        unknowns and t the weights of residuals in its reactions, psi is t less A^-1 (o + A t).
+        The derivative of a reading is psi . d(A u - b) at constant u.  Let o be the reading's
+        weights of the unknowns, and t the weights of residuals in its reactions.  Then psi is
+        t - A^-1 (o + A t).
         """
         matrices, factor = self._factorise(coefficients)
         observation, num_loads = self._observation(matrices), self.num_loads
@@ -111,7 +112,7 @@ class LinearEquation(EquationSystem):
         return (value, jacobian), Solved(*parts)
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Solved]:
-        """Readings, (d,), and what directional derivatives need, without the Jacobian."""
+        """Return readings, (d,), and data for directional derivatives, without the Jacobian."""
         matrices, factor = self._factorise(coefficients)
         observation = self._observation(matrices)
         rhs, held, at_held = self._given(coefficients)
@@ -121,7 +122,7 @@ class LinearEquation(EquationSystem):
         return self._read(observation, unknowns, at_held, coefficients), Solved(*parts)
 
     def push_forward(self, expansion: Solved, directions: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The Jacobian times directions D, (N, k) to (d, k), and D for :meth:`pull_back`."""
+        """Return the Jacobian times directions D, (N, k) to (d, k), and D for :meth:`pull_back`."""
         return expansion.jacobian @ directions, directions
 
     def pull_back(
@@ -131,12 +132,14 @@ class LinearEquation(EquationSystem):
         weigh: Callable[[jax.Array], jax.Array],
         on_unknowns: jax.Array | None = None,
     ) -> jax.Array:
-        """Gradient of <W, J D> by the coefficients, (N,), by r + L solves; D and W are constant.
+        """Return the gradient of <W, J D> by the coefficients, (N,), by r + L solves.
 
-        In the same solves that of <u, `on_unknowns`> is added, for weights (n, L) of the unknowns.
+        D and W are constant.  The same solves add the gradient of <u, `on_unknowns`>, for weights
+        (n, L) of the unknowns.
 
         With v_k column k of D W, this is the sum over the readings of the gradients of
-        psi_k . (A' v_k u - b' v_k): by psi (see :meth:`linearise`), by u, and by A' and b'.
+        psi_k . (A' v_k u - b' v_k): with respect to psi (see :meth:`linearise`), to u, and to A'
+        and b'.
         """
         coefficients, factor, solutions, _, _, adjoint, _, by_inputs = expansion
         directions = sparse.gather_or_zero(weigh(pushed).T, self.by_load).swapaxes(1, 2)
@@ -191,7 +194,7 @@ class LinearEquation(EquationSystem):
         return total[: self.num_coefficients].at[self.inputs.coefficients].add(gradient)
 
     def alike(self) -> np.ndarray:
-        """As :meth:`ForwardModel.alike`: of one load, weights and coefficients."""
+        """As :meth:`ForwardModel.alike`: readings with the same load, weights and coefficients."""
         readings, coefficients, weights = map(np.asarray, self.own)
         order = np.lexsort([coefficients, readings])
         readings = readings[order]
@@ -221,17 +224,17 @@ class LinearEquation(EquationSystem):
         )
 
     def combined(self, matrix: jax.Array) -> ForwardModel:
-        """As :meth:`ForwardModel.combined`, by k solves for each load, or all readings' r."""
+        """As :meth:`ForwardModel.combined`, by k solves for each load, or by r solves if fewer."""
         if len(matrix) * self.num_loads < self.observation.shape[1]:
             return combined_equation(self, matrix)
         return CombinedReadings(self, matrix)
 
     def readings_at(self, expansion: Solved) -> jax.Array:
-        """Readings, (d,), of the solutions of an expansion."""
+        """Return the readings, (d,), of the solutions of an expansion."""
         return self._read_solutions(expansion.coefficients, expansion.solutions)
 
     def _read_solutions(self, coefficients, solutions):
-        """Readings, (d,), of values at all degrees of freedom, (num_dofs, L)."""
+        """Return the readings, (d,), of values at all degrees of freedom, (num_dofs, L)."""
         _, _, reactions, offsets = self.inputs.at(coefficients)
         reactions = -reactions
         for term, local in zip(self.terms, self._local(coefficients), strict=True):
@@ -243,9 +246,10 @@ class LinearEquation(EquationSystem):
     def pull_back_reactions(
         self, expansion: Solved, on_unknowns: jax.Array, on_reactions: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Weights of unknowns, (n, L), with those of reactions, (p, L), moved to them.
+        """Pull weights of reactions, (p, L), back to unknowns and coefficients.
 
-        And the gradient of the weighted reactions by the coefficients, (N,), where u stays.
+        Return the weights of the unknowns, (n, L), with those of the reactions added, and the
+        gradient of the weighted reactions by the coefficients at constant u, (N,).
         """
         if not self.of_reactions.shape[0]:
             return on_unknowns, jnp.zeros(self.num_coefficients)
@@ -262,25 +266,28 @@ class LinearEquation(EquationSystem):
         return on_unknowns + self._tested(matrices) @ on_reactions, gradient
 
     def derivative(self, expansion: Solved, direction: jax.Array) -> jax.Array:
-        """Derivative of the readings, (d,), along a direction, (N,), by L solves or the adjoint."""
+        """Return the derivative of the readings, (d,), along a direction, (N,).
+
+        It takes L solves, or none if the expansion has the adjoint.
+        """
         return self._read_bent(expansion, (direction,), (expansion.solutions,))
 
     def higher_derivative(
         self, expansion: Solved, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
     ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        """Derivative of order n of the readings along a curve.
+        """Return the derivative of order n of the readings along a curve.
 
-        The n-th derivative of A u - b along the curve is zero, and A u^(n) is what it leaves where
-        u^(n) is left out.
+        The n-th derivative of A u - b along the curve is zero.  This gives A u^(n) as minus the
+        terms without u^(n).
 
         Parameters
         ----------
         expansion : Solved
-            From :meth:`expand` or :meth:`linearise`, where the derivative is taken.
+            From :meth:`expand` or :meth:`linearise`, at the point of the derivative.
         path : tuple of n - 1 (N,)
             Derivatives of orders 1 to n - 1 of the curve; that of order n is zero.
         lower : tuple of n - 1 (num_dofs, L), optional
-            What this method returned for order n - 1; nothing for n = 2.
+            Second result of this method for order n - 1; empty for n = 2.
 
         Returns
         -------
@@ -295,15 +302,15 @@ class LinearEquation(EquationSystem):
         return self._read_bent(expansion, path, solved), solved
 
     def _read_bent(self, expansion, path, solved):
-        """Readings of order n, (d,), from n derivatives of the curve and from u ... u^(n - 1)."""
+        """Return the n-th derivative of the readings, (d,), from the curve and u ... u^(n - 1)."""
         rhs, _, at_held = self._pull(expansion, path, solved)
-        if expansion.adjoint is not None:  # which saves the solve
+        if expansion.adjoint is not None:  # the adjoint saves the solve
             return self._read(expansion.adjoint, rhs, at_held, path[-1])
         unknowns = linalg.solve(expansion.factor, rhs)
         return self._read(expansion.observation, unknowns, at_held, path[-1])
 
     def _pull(self, expansion, path, solved):
-        """What u^(n) solves for, (n, L), what it is where u is held, and (reactions, offsets)."""
+        """Return right-hand side, (n, L), and held values of u^(n), and (reactions, offsets)."""
         rhs, held, reactions, offsets = self.inputs.along(path[-1])
         reactions = -reactions
         if self.inputs.coefficients.size:  # else given values are constant

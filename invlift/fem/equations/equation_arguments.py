@@ -1,4 +1,4 @@
-"""What a linear equation is given: forms, readings, loads and held values, checked."""
+"""Arguments of a linear equation, and their checks: forms, readings, loads and held values."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from invlift.fem.equations.form_assembly import ROUNDING, Form
 
 
 class Functionals(NamedTuple):
-    """What d readings are sums of: weights, as matrices.
+    """Weights of d readings, as matrices.
 
     Attributes
     ----------
     solution : (d, num_dofs) sparse matrix
-        Of u.
+        Weights of u.
     reactions : (d, p) sparse matrix, optional
-        Of the reactions.
+        Weights of the reactions.
     coefficients : (d, N) sparse matrix, optional
-        Of the coefficients themselves.
+        Weights of the coefficients.
     """
 
     solution: sparray
@@ -33,12 +33,12 @@ class Functionals(NamedTuple):
 
 
 class Input(NamedTuple):
-    """What one unit of a coefficient adds to loads and held values, which are affine in it.
+    """Rates of loads and held values, which are affine in a coefficient, per unit of it.
 
     Attributes
     ----------
     coefficient : int
-        Its number.
+        Index of the coefficient.
     load : number, (num_dofs,) or (num_dofs, L) array
     values : number, (num_held,) or (num_held, L) array
     """
@@ -49,7 +49,7 @@ class Input(NamedTuple):
 
 
 def checked_forms(given) -> tuple[Form, ...]:
-    """Forms of one mesh and one kind of element."""
+    """Return the forms as a tuple, checked to have one mesh and one kind of element."""
     forms = (given,) if isinstance(given, Form) or not np.iterable(given) else tuple(given)
     if not forms or not all(isinstance(form, Form) for form in forms):
         found = ", ".join(type(form).__name__ for form in forms) or "none"
@@ -69,7 +69,7 @@ def checked_forms(given) -> tuple[Form, ...]:
 
 
 def checked_readings(given) -> list[Functionals]:
-    """Functionals, one or for each load, whose matrices have rows and columns that fit."""
+    """Return the functionals, one or one for each load, with checked shapes."""
     several = isinstance(given, list | tuple) and not isinstance(given, Functionals)
     found = [each if isinstance(each, Functionals) else Functionals(each)
              for each in (given if several else [given])]  # fmt: skip
@@ -92,7 +92,7 @@ def checked_readings(given) -> list[Functionals]:
 
 
 def checked_number(given: int | None, least: int) -> int:
-    """The number of coefficients."""
+    """Return the number of coefficients, checked to be at least ``least``."""
     if given is not None and given < least:
         expected, remedy = f"{least} coefficients or more", "leave it out, or correct it"
         raise InputError("num_coefficients", expected, f"{given}", remedy)
@@ -100,7 +100,7 @@ def checked_number(given: int | None, least: int) -> int:
 
 
 def checked_held(given, num_dofs: int) -> np.ndarray:
-    """Numbers of degrees of freedom, (num_held,)."""
+    """Return the indices of held degrees of freedom, (num_held,), after checks."""
     numbers = np.asarray(given.flatten() if isinstance(given, DofsView) else given)
     if numbers.size == 0:
         if isinstance(given, DofsView):
@@ -115,7 +115,7 @@ def checked_held(given, num_dofs: int) -> np.ndarray:
 
 
 def checked_constant(given, num_dofs: int) -> csr_array:
-    """The constant part of A, (num_dofs, num_dofs)."""
+    """Return the constant part of A, (num_dofs, num_dofs), checked to be symmetric."""
     shape = num_dofs, num_dofs
     matrix = csr_array(shape if given is None else given)
     if matrix.shape != shape or not abs(matrix - matrix.T).max() <= ROUNDING * abs(matrix).max():
@@ -126,14 +126,14 @@ def checked_constant(given, num_dofs: int) -> csr_array:
 
 
 def stacked(name: str, given: Sequence, size: int) -> np.ndarray:
-    """Numbers, (size,) or (size, L) arrays, one behind the other: (k, size, L)."""
+    """Stack numbers, (size,) or (size, L) arrays into one array (k, size, L)."""
     columns = [_columns(name, each, size) for each in given]
     most = max(each.shape[1] for each in columns)
     return np.stack([for_all(name, each[None], most)[0] for each in columns])
 
 
 def _columns(name: str, given, size: int) -> np.ndarray:
-    """A number, (size,) or (size, L) array as columns (size, L)."""
+    """Return a number, (size,) or (size, L) array as columns (size, L), after checks."""
     array = np.asarray(given)
     if array.ndim == 0:
         array = np.full((size, 1), array)
@@ -149,7 +149,7 @@ def _columns(name: str, given, size: int) -> np.ndarray:
 
 
 def for_all(name: str, array: np.ndarray, num_loads: int) -> np.ndarray:
-    """Columns (k, size, 1) or (k, size, L) for all L loads."""
+    """Broadcast columns (k, size, 1) or (k, size, L) to all L loads."""
     if array.shape[2] not in (1, num_loads):
         raise InputError(
             name, f"1 or {num_loads} columns", f"{array.shape[2]}", "give one for each load"

@@ -1,4 +1,4 @@
-"""Assembly of linear equations on scikit-fem's elements: what no coefficient changes, once."""
+"""Assembly of the constant parts of linear equations on scikit-fem's elements."""
 
 from __future__ import annotations
 
@@ -56,42 +56,44 @@ def linear_equation(
     num_coefficients: int | None = None,
     name: str = "coefficients",
 ) -> LinearEquation:
-    """Put an equation together from forms and from what no coefficient changes.
+    """Assemble a linear equation from forms, loads, held values and readings.
 
     Parameters
     ----------
     forms : Form or sequence of Form
-        Their matrices add up to A, which must be positive definite on what is not held.
+        Forms whose matrices add up to A, which must be positive definite on the free degrees of
+        freedom.
     readings : (d, num_dofs) sparse matrix or Functionals, or one for each of L loads
-        The rows give readings from u, as ``basis.probes(points)`` of scikit-fem does. A single
-        one reads the solutions of all loads.
+        Matrix from u to readings, such as ``basis.probes(points)`` of scikit-fem. A single one
+        reads the solutions of all loads.
     load : number, (num_dofs,) or (num_dofs, L) array
-        The part of b that no coefficient changes, as scikit-fem assembles it; a column for each
-        experiment.
+        The part of b that does not depend on coefficients, as scikit-fem assembles it; a column for
+        each experiment.
     held : (num_held,) int array or skfem's DofsView
-        Degrees of freedom where u is given, as ``basis.get_dofs("left")`` names them.
+        Degrees of freedom with given u, such as ``basis.get_dofs("left")``.
     values : number, (num_held,) or (num_held, L) array
-        u there, in its unit.
+        Given values of u, in its unit.
     constant : (num_dofs, num_dofs) sparse matrix, optional
-        The symmetric part of A that no coefficient changes, of a Robin condition for example.
+        The symmetric part of A that does not depend on coefficients, for example of a Robin
+        condition.
     experiments : sequence of L str, optional
-        Names of the loads: posteriors have ``solution_NAME`` of each. They are 1, 2, ... without;
-        a single one has none.
+        Names of the loads: posteriors have ``solution_NAME`` of each. By default they are 1, 2,
+        ...; a single load has no name.
     inputs : sequence of Input, optional
         Coefficients in which loads and held values are affine, such as an unknown strength.
     reactions : (p, num_dofs) sparse matrix, optional
-        Weights of A u - b, where u is held, in what :class:`Functionals` call reactions: the fluxes
-        or forces that hold it.
+        Weights of the residual A u - b at held degrees of freedom in the reactions of
+        :class:`Functionals`, which are fluxes or forces.
     num_coefficients : int, optional
-        Number N of coefficients, if forms and inputs do not have the last.
+        Number N of coefficients, if the last one is not in forms and inputs.
     name : str
-        What the coefficients are called among the draws.  Of ``log_conductivity`` posteriors have
-        maps of the conductivity as well.
+        Name of the coefficients among the draws.  For ``log_conductivity`` posteriors also have
+        maps of the conductivity.
 
     Returns
     -------
     LinearEquation
-        The readings of the first load come first.
+        The equation, with the readings of the first load first.
 
     Raises
     ------
@@ -210,9 +212,9 @@ def linear_equation(
 
 
 def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[FieldPlaces, ...]:
-    """Where the coefficients of each field are: nodes of the mesh, or middles of its cells.
+    """Return the positions of each field's coefficients: nodes, or midpoints of cells.
 
-    A coefficient is known where the elements that have it are all of known values.
+    A coefficient is known if all elements that use it have known values.
     """
     found, taken = {}, np.zeros(size, dtype=bool)
     for part in parts:
@@ -232,13 +234,13 @@ def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[Fi
 
 
 def _knows_cells(form: Form) -> bool:
-    """Whether a form on all cells has a field that is known in some of them."""
+    """Return whether a form on all cells has a field that is known in some cells."""
     is_field = isinstance(form.location, str) and form.basis.tind is None
     return is_field and np.ndim(form.known) == 1 and not np.isnan(form.known).all()
 
 
 def _solutions(experiments: Sequence[str], num_loads: int, num_components: int) -> tuple[str, ...]:
-    """Names of the solutions, load by load, each component by component."""
+    """Return the names of the solutions, load by load and component by component."""
     names = [str(name) for name in experiments]
     for name in names:
         if not f"{SOLUTION}_{name}".isidentifier():
@@ -263,10 +265,11 @@ def _observation(
     pulled: csr_array,
     num_coefficients: int,
 ):
-    """Different readings as columns, sparse (n, r) and (p, r), and of each reading what it is.
+    """Return the r different readings as columns, and the data of each of the d readings.
 
-    Offsets (k, d), load and column (d,), and its weights of coefficients.  Reactions have what no
-    coefficient changes of A, (p, num_dofs), from u.
+    The columns are weights of unknowns, sparse (n, r), and of reactions, (p, r).  The data are
+    offsets, (k, d), load and column, (d,), and weights of coefficients.  ``pulled``, (p, num_dofs),
+    is the constant part of A in the reactions.
     """
     num_loads = solution.shape[2]
     if len(readings) != num_loads:
@@ -294,7 +297,7 @@ def _observation(
 
 
 def _different(rows: csr_array) -> tuple[csr_array, np.ndarray]:
-    """The rows that differ, (r, n), and which of these each is, (d,)."""
+    """Return the different rows, (r, n), and the index of each given row among them, (d,)."""
     rows.sum_duplicates()
     rows.eliminate_zeros()
     numbers: dict[bytes, int] = {}

@@ -1,4 +1,4 @@
-"""Equations that differ in numbers alone: one program for all of them."""
+"""Families of equations that differ only in numbers, with one compiled program for all."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from invlift.programs.pytrees import PyTree
 
 
 class EquationFamily(Joined):
-    """Readings that depend linearly on those of K equations of one structure.
+    """Readings that depend linearly on the readings of K equations of one structure.
 
-    A subclass has an ``equation``, and writes :attr:`_parameters`, :meth:`_member` and what
-    :class:`~invlift.models.joined.Joined` asks for: what belongs to the equations comes as
-    arrays (K, ...).
+    A subclass has an ``equation``, and defines :attr:`_parameters`, :meth:`_member` and the
+    abstract methods of :class:`~invlift.models.joined.Joined`.  Data of the equations are arrays
+    (K, ...).
     """
 
     @property
     def _parameters(self) -> PyTree:
-        """What tells the equations apart: arrays (K, ...)."""
+        """Parameters in which the equations differ: arrays (K, ...)."""
         raise NotImplementedError
 
     def _member(self, parameters: PyTree) -> LinearEquation:
-        """The equation of one entry of the parameters."""
+        """Return the equation of one entry of the parameters."""
         raise NotImplementedError
 
     @property
@@ -31,7 +31,7 @@ class EquationFamily(Joined):
         return (self.equation,)
 
     def _each(self, fn, *parts):
-        """Results of the equations, (K, ...): fn of each and its parts, one after the other."""
+        """Apply fn to each equation and its parts, one after another; return results (K, ...)."""
 
         def one(given):
             parameters, *own = given

@@ -1,10 +1,10 @@
-"""Where on a mesh the errors of readings are made.
+"""Maps of the local contributions to the discretisation errors of readings.
 
-With solutions u, u_h on a refined and the given mesh and solutions z, z_h of the adjoint equations
-the error of a reading is a(u - u_h, z - z_h), a sum over the refined elements (dual-weighted
-residuals: Becker & Rannacher 2001, "An optimal control approach to a posteriori error estimation in
-finite element methods", Acta Numerica 10, section 2), and what the quadrature of the given mesh
-adds.
+Let u, u_h be the solutions on a refined and on the given mesh, and z, z_h those of the adjoint
+equations.  The error of a reading is a(u - u_h, z - z_h), a sum over the refined elements
+(dual-weighted residuals: Becker & Rannacher 2001, "An optimal control approach to a posteriori
+error estimation in finite element methods", Acta Numerica 10, section 2), plus the quadrature
+error of the given mesh.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from invlift.programs.compilation import Program
 
 
 class _Coarse(NamedTuple):
-    """What a mesh has of one equation, or of several along a first axis.
+    """Solutions and adjoints of one equation on a mesh, or of several along a first axis.
 
     Attributes
     ----------
     solutions : (num_dofs, L)
-        For each load.
+        Solution for each load.
     adjoints : (num_dofs, Q L)
-        For each of Q sums of readings, and each load.
+        Adjoint for each of Q sums of readings, and each load.
     tested : list of (Q, E)
         Adjoints times residuals, on the elements of each term.
     """
@@ -46,15 +46,16 @@ class _Coarse(NamedTuple):
 
 
 class _Nested(NamedTuple):
-    """How a finer mesh and its degrees of freedom stand to the given one.
+    """Maps from the given mesh to a finer mesh.
 
     Attributes
     ----------
     nodes : sparse.SparseMatrix
-        Values at its nodes from those at the given ones.
+        Interpolation from the given nodes to the fine nodes.
     cells : (num_cells, dim + 1) int32
-        Of the given mesh.
+        Cells of the given mesh.
     parents : (num_fine_cells,) int32
+        The given cell that contains each fine cell.
     """
 
     nodes: sparse.SparseMatrix
@@ -65,27 +66,27 @@ class _Nested(NamedTuple):
 def error_map(
     model: ForwardModel, finer: ForwardModel, times: int, mesh: Mesh, coefficients, weights
 ) -> np.ndarray:
-    """What the surroundings of each node add to the errors of sums of readings.
+    """Return the contribution of each node's surroundings to the errors of sums of readings.
 
     Parameters
     ----------
     model : ForwardModel
-        Of equations on the mesh as it is given, or as it is refined for the solution.
+        Model of equations on the given mesh, possibly refined for the solution.
     finer : ForwardModel
-        The same, with edges halved ``times`` more.
+        The same model with ``times`` more refinements.
     times : int
     mesh : Mesh
-        On which the fields are given.
+        Mesh of the fields.
     coefficients : (N,)
     weights : (Q, d)
-        Of the readings in each sum.
+        Weights of the readings in each sum.
 
     Returns
     -------
     (Q, num_nodes)
-        Without readings of fluxes.  Its sums over the nodes are the sums of the errors of the
-        readings, as :func:`~invlift.fem.mesh.finer_mesh.extrapolated`, but for terms of a higher
-        order in the width of the cells.
+        Contributions, without readings of fluxes.  Their sum over the nodes is the error of the sum
+        of readings, by :func:`~invlift.fem.mesh.finer_mesh.extrapolated`, up to terms of higher
+        order in the cell size.
     """
     here = refined(mesh, model.on_mesh.num_refined)
     there = refined(here.mesh, times)
@@ -100,7 +101,7 @@ def error_map(
 
 @partial(Program, effort="none")
 def _differences(model, finer, nested, coefficients, weights):
-    """Not extrapolated, at the nodes of the mesh that the model's equations are solved on."""
+    """Return the contributions without extrapolation, at the nodes of the model's solution."""
     own = _of_equations(_coarse, model, coefficients, weights)
     fine = partial(_of_equation, nested)
     parts = jax.tree.leaves(_of_equations(fine, finer, coefficients, weights, own))
@@ -109,7 +110,7 @@ def _differences(model, finer, nested, coefficients, weights):
 
 
 def _of_equations(fn, model, coefficients, weights, *parts):
-    """What a function gives of each equation of a model, its weights and its parts."""
+    """Apply a function to each equation of a model, with its weights and parts."""
     if isinstance(model, EquationSystem):
         return fn(model, coefficients, weights, *parts)
     if isinstance(model, Joined):
@@ -130,7 +131,7 @@ def _coarse(equation, coefficients, weights):
 
 
 def _of_equation(nested, equation, coefficients, weights, own):
-    """Differences that the surroundings of each node make, (Q, num_nodes)."""
+    """Return the contributions of each node's surroundings for one equation, (Q, num_nodes)."""
     solutions, adjoints = equation.with_adjoints(coefficients, weights)
     at_nodes = [_interpolated(nested.nodes, each) for each in (own.solutions, own.adjoints)]
     of_errors = equation.tested(coefficients, adjoints - at_nodes[1], solutions, at_nodes[0])
@@ -143,19 +144,19 @@ def _of_equation(nested, equation, coefficients, weights, own):
         if term.dofs.shape[1] == nested.parents.size:
             change = sparse.scatter_add(num_cells, nested.parents, (change - residual).T)
             total = total + _spread(num_nodes, nested.cells.T, change + coarse.T)
-        else:  # of facets, whose own integrals are the same on both meshes
+        else:  # a term on facets, whose integrals are equal on both meshes
             total = total + nested.nodes.T @ _spread(num_fine, term.dofs, change.T)
     return total.T
 
 
 def _interpolated(nodes, values):
-    """Values at degrees of freedom, the nodes first, on the finer mesh."""
+    """Interpolate values at degrees of freedom, nodes first, to the finer mesh."""
     size = nodes.shape[1]
     return jnp.concatenate([nodes @ values[:size], values[size:]])
 
 
 def _spread(size, corners, values):
-    """Values of elements, (E, Q), in equal parts at those of their corners, (m, E), below size."""
+    """Distribute values of elements, (E, Q), equally to their corners, (m, E), that are nodes."""
     is_node = corners < size
     parts = (is_node / is_node.sum(axis=0))[:, :, None] * values
     return sparse.scatter_add_or_drop(size, jnp.where(is_node, corners, size), parts)

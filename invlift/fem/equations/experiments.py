@@ -1,4 +1,4 @@
-"""Several experiments on one body: one field of conductivity, and readings of each."""
+"""Several experiments on one body, with one conductivity field and separate readings."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from invlift.unknowns.priors.base import Prior
 
 
 class Experiment(NamedTuple):
-    """One of several experiments.
+    """An experiment: its name, readings and conditions.
 
     Attributes
     ----------
     name : str
-        Part of the name of its solution.
+        Name of the experiment, which is part of the name of its solution.
     observation : Observation
-        Its d_e sensors, from :func:`invlift.locate`.
+        The d_e located readings of the experiment, from :func:`invlift.locate`.
     conditions : mapping
-        Source and boundary conditions, as :func:`invlift.assemble_poisson` takes them; without a
-        source it is zero.
+        Source and boundary conditions, as arguments of :func:`invlift.assemble_poisson`; the
+        default source is zero.
     """
 
     name: str
@@ -58,14 +58,14 @@ class Experiment(NamedTuple):
 
 
 class Experiments(Joined):
-    """Readings of several equations with the same coefficients, each with a matrix of its own.
+    """Readings of several equations with the same coefficients and different matrices.
 
     Attributes
     ----------
     equations : tuple of LinearEquation
-        Or of what stands for one: :class:`~invlift.fem.equations.surveys.Survey`.
+        The equations; or models such as :class:`~invlift.fem.equations.surveys.Survey`.
     places : tuple of (d_e,) int32
-        Where the readings of each equation are among all d.
+        Indices of each equation's readings among all d.
     solutions : tuple of str
         Names of all solutions.
     on_mesh : OnMesh
@@ -77,7 +77,7 @@ class Experiments(Joined):
     on_mesh: OnMesh = aside(OnMesh())
 
     def alike(self) -> np.ndarray:
-        """As :meth:`ForwardModel.alike`: of one equation, where they are alike."""
+        """As :meth:`ForwardModel.alike`: readings of one equation that are alike in it."""
         labels = np.zeros((2, sum(at.shape[0] for at in self.places)), dtype=int)
         for number, (equation, at) in enumerate(zip(self.equations, self.places, strict=True)):
             labels[:, at] = np.full(at.shape[0], number), equation.alike()
@@ -99,7 +99,7 @@ class Experiments(Joined):
         return self.equations
 
     def _join(self, parts):
-        """What belongs to readings, (d_e, ...) of each equation, in the order of all, (d, ...)."""
+        """Join arrays of each equation's readings, (d_e, ...), in the order of all, (d, ...)."""
         size = sum(at.shape[0] for at in self.places)
         total = jnp.zeros((size, *parts[0].shape[1:]))
         return total.at[jnp.concatenate(self.places)].set(
@@ -107,7 +107,7 @@ class Experiments(Joined):
         )
 
     def _weights(self, weighed):
-        """Columns of the readings of each equation."""
+        """Split columns of all readings into those of each equation."""
         return [sparse.gather(weighed.T, at).T for at in self.places]
 
 
@@ -120,21 +120,22 @@ def assemble_experiments(
     refine_solution: int = 0,
     **of_body: Any,
 ) -> LinearEquation | Experiments | OnFinerMesh:
-    """Readings of several experiments as a function of one log-conductivity.
+    """Assemble the forward map of several experiments, from one log-conductivity to readings.
 
-    Experiments of which u is held at the same nodes, and that have the same Robin coefficients,
-    share a matrix: their readings take one factorisation.
+    Experiments with the same held nodes and the same Robin coefficients share a matrix, so that
+    their readings take one factorisation.
 
     Parameters
     ----------
     mesh : Mesh
     experiments : sequence of Experiment
-        With different names.
+        Experiments with different names.
     shared : mapping, optional
-        Conditions of all experiments that have not got the key themselves.  A distribution among
-        them is one unknown for all of these; in those of an experiment it is one of its own.
+        Conditions of all experiments that do not have the same key.  A distribution among them is
+        one unknown for all these experiments; a distribution in an experiment's conditions is an
+        unknown of this experiment only.
     location : {"nodes", "cells"}
-        Where the coefficients live.
+        Location of the coefficients.
     refine_solution : int, optional
         See :func:`invlift.assemble_poisson`.
     **of_body
@@ -144,14 +145,14 @@ def assemble_experiments(
     Returns
     -------
     LinearEquation, Experiments or OnFinerMesh
-        The readings of one experiment after those of the other.  Its ``on_mesh.further`` are
-        distributions, by name, of what the coefficients hold beside the field.
+        The forward model, with the readings in the order of the experiments.  Its
+        ``on_mesh.further`` are the distributions, by name, of the coefficients after the field.
 
     Raises
     ------
     InputError
-        As :func:`invlift.assemble_poisson`, with the experiment's name in front of what is wrong;
-        if there are no experiments, or two of one name.
+        As :func:`invlift.assemble_poisson`, with the experiment's name in front of the place.  Also
+        if there are no experiments, or two with the same name.
     """
     require_float64(points=mesh.points)
     names = [each.name for each in experiments]
@@ -211,7 +212,7 @@ def assemble_experiments(
 
 
 def _on_refinement(experiments, shared, refinement: Refinement, **options):
-    """The same experiments on a refined mesh."""
+    """Assemble the same experiments on a refined mesh."""
     moved = [
         Experiment(
             each.name,
@@ -226,7 +227,7 @@ def _on_refinement(experiments, shared, refinement: Refinement, **options):
 
 
 def check_readings(mesh: Mesh, experiment: Experiment) -> None:
-    """Check that readings were located on the mesh, and none is of another experiment."""
+    """Check that readings were located on the mesh, and belong to this experiment."""
     name, sensors = experiment.name, experiment.observation.sensors
     if not mesh.is_same(experiment.observation.mesh or mesh):
         expected, found = f"readings located on the mesh {mesh.name!r}", "those of another mesh"
@@ -243,30 +244,31 @@ def check_readings(mesh: Mesh, experiment: Experiment) -> None:
 def boundary_flux(
     mesh: Mesh, experiments: Sequence[Experiment], group: str, experiment: str = "", **options
 ) -> tuple[tuple[str, ...], str, Callable[[np.ndarray, np.ndarray | None], np.ndarray]]:
-    """What flows into the body through a boundary group in one of several experiments.
+    """Return the map to the total flux into the body through a boundary group.
 
     Parameters
     ----------
     mesh, experiments
-        As of :func:`assemble_experiments`; so are the options.
+        As in :func:`assemble_experiments`, also the options.
     group : str
     experiment : str
-        Its name; that of the only one may be left out.
+        Name of the experiment; optional if there is only one.
 
     Returns
     -------
     further : tuple of str
-        Names of the unknowns beside the field that it depends on.
+        Names of the unknowns, beside the field, on which the flux depends.
     solution : str
-        Name of the solution whose flux it is.
+        Name of the solution of the flux.
     flux_of : callable
-        Coefficients of the field and of these, (k, N), and the solutions that belong to them, (k,
-        num_nodes) or None, to fluxes, (k,), in C U L^(dim - 2).  With None they are solved for.
+        ``flux_of(coefficients, solutions)`` returns fluxes, (k,), in C U L^(dim - 2).  The
+        coefficients, (k, N), are those of the field and of ``further``.  The solutions are their
+        solutions, (k, num_nodes), or None to compute them.
 
     Raises
     ------
     InputError
-        If there is no such experiment or group, or what flows through the group is given.
+        If there is no such experiment or group, or the flux through the group is prescribed.
     """
     names = [each.name for each in experiments]
     if not experiment and len(names) == 1:
@@ -291,7 +293,7 @@ def boundary_flux(
 
 @partial(Program, effort="some")
 def _first_readings(model: LinearEquation, coefficients: jax.Array) -> jax.Array:
-    """Of coefficients (k, N), one after the other: (k,)."""
+    """Return the first reading for each of the coefficients (k, N), in sequence: (k,)."""
     return jax.lax.map(lambda each: model(each)[0], coefficients)
 
 
@@ -299,7 +301,7 @@ def _first_readings(model: LinearEquation, coefficients: jax.Array) -> jax.Array
 def _first_readings_of(
     model: LinearEquation, coefficients: jax.Array, solutions: jax.Array
 ) -> jax.Array:
-    """The same where the solutions, (k, num_nodes), are known."""
+    """Return the first reading for known solutions, (k, num_nodes): (k,)."""
 
     def flux(pair):
         at, solution = pair
@@ -309,7 +311,7 @@ def _first_readings_of(
 
 
 def numbers_of(unknowns: Mapping[str, Distribution | Prior], first: int) -> dict[str, np.ndarray]:
-    """Which coefficients each of the unknowns is, (k,) int, from the first on."""
+    """Return the indices of each unknown among the coefficients, (k,) int, from ``first`` on."""
     sizes = [math.prod(each.shape) for each in unknowns.values()]
     ends = first + np.cumsum(sizes, dtype=int)
     pairs = zip(unknowns, sizes, ends, strict=True)
@@ -317,12 +319,12 @@ def numbers_of(unknowns: Mapping[str, Distribution | Prior], first: int) -> dict
 
 
 def in_experiment(name: str, path: KeyPath) -> KeyPath:
-    """A place with the experiment in front, if that has a name."""
+    """Return a key path with the experiment in front, if the experiment has a name."""
     return ("experiment", name, *path) if name else path
 
 
 def same_matrix(parts: Sequence[Parts]) -> list[list[int]]:
-    """Numbers of the experiments that share a matrix."""
+    """Return groups of experiments, by index, that share a matrix."""
     groups: dict[Any, list[int]] = {}
     for k, each in enumerate(parts):
         coefficients = [

@@ -1,7 +1,7 @@
-"""What flows through a part of the boundary.
+"""Consistent flux through a part of the boundary.
 
-Where u is held, the flux is found from the residual of the discrete equation there, not from the
-gradient of u: this consistent flux is conserved exactly, and converges as the solution does, of
+Where u is held, the flux is computed from the residual of the discrete equation, not from the
+gradient of u.  This consistent flux is exactly conservative.  It converges like the solution, with
 second order for linear elements (Carey 1982, "Derivative calculation from finite element
 solutions", Comput. Methods Appl. Mech. Eng. 35; Hughes, Engel, Mazzei & Larson 2000, "The
 continuous Galerkin method is locally conservative", J. Comput. Phys. 163, section 2).
@@ -21,15 +21,15 @@ from invlift.fem.mesh.mesh import Mesh
 def flux_weights(
     mesh: Mesh, cells: np.ndarray, gradients: np.ndarray, group: str, held: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of residuals in the flux through a boundary group.
+    """Return the weights of residuals in the flux through a boundary group.
 
     Parameters
     ----------
     mesh : Mesh
     cells : (dim + 1, num_cells) array of int
-        Nodes of each cell, in an order of the equation's own.
+        Nodes of each cell, in the order of the equation.
     gradients : (dim + 1, dim, num_cells)
-        Of the basis functions of these.
+        Gradients of the nodes' basis functions.
     group : str
     held : sequence of str
         Boundary groups on which u is held.
@@ -37,9 +37,9 @@ def flux_weights(
     Returns
     -------
     tests : (dim + 1, num_cells)
-        Of what each cell gives to the residuals of its corners.
+        Weights of the contributions of cells to the residuals at their corners.
     shares : (num_nodes,)
-        Of what else there is in the residuals of the nodes.
+        Weights of all other contributions to the residuals at the nodes.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def flux_weights(
     is_held = held_facets(mesh, held)
     corners = cells.T[behind]
     opposite = np.argmin((corners[:, :, None] == exterior[:, None, :]).any(axis=2), axis=1)
-    # A basis function falls from 1 to 0 over its height: facet size = dim volume |gradient|.
+    # A basis function decreases from 1 to 0 over its height: facet size = dim volume |gradient|.
     steepness = np.linalg.norm(gradients[opposite, :, behind], axis=1)
     sizes = dim * mesh.volumes[behind] * steepness
 
@@ -71,14 +71,14 @@ def flux_weights(
     whole = at_nodes(is_held)
     shares = at_nodes(is_held & is_of_group) / np.where(whole > 0.0, whole, 1.0)
     tests = shares[cells]
-    # Held facets: by how much their own flux counts more than their nodes' shares have it.
+    # Held facets: the weight of their flux minus the mean share of their nodes.
     counts = np.where(is_held, is_of_group - shares[exterior].mean(axis=1), is_of_group)
     np.add.at(tests, (opposite, behind), -dim * counts)
     return tests, shares
 
 
 def held_facets(mesh: Mesh, held: Sequence[str]) -> np.ndarray:
-    """Which of the exterior facets are in one of some boundary groups, (num_exterior,)."""
+    """Return the mask of the exterior facets in the given boundary groups, (num_exterior,)."""
     is_held = np.zeros(len(mesh.boundary_facets), dtype=bool)
     for name in held:
         index = _exterior(mesh, name)
@@ -87,5 +87,5 @@ def held_facets(mesh: Mesh, held: Sequence[str]) -> np.ndarray:
 
 
 def _exterior(mesh: Mesh, group: str) -> np.ndarray:
-    """The number of each facet of a group among the exterior ones, -1 inside the body."""
+    """Return the index of each facet of a group among the exterior ones, -1 inside the body."""
     return find_rows(np.sort(mesh.facets(group), axis=1), mesh.boundary_facets)

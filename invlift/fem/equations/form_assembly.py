@@ -1,4 +1,4 @@
-"""Forms of a linear equation: what is prepared of each on the host, once."""
+"""Forms of a linear equation, and the preparation of their arrays on the host."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from invlift.fem.equations.forms import Weighted
 from invlift.fem.equations.terms import Element, GeneralTerm, Term, WeightedTerm
 from invlift.fem.linalg import sparse
 
-#: Difference of a symmetric matrix from its transpose, relative to its largest entry.
+#: Tolerance of the symmetry of a matrix, relative to its largest entry.
 ROUNDING = 1e-9
 
 
 class Form(NamedTuple):
-    """A part of an equation: the matrix of one element as a function of the coefficient there.
+    """A part of an equation: the element matrix as a function of the element's coefficient.
 
     Attributes
     ----------
     basis : skfem.Basis or skfem.FacetBasis
         Elements, on cells or on facets.
     matrix : callable
-        Coefficient at the quadrature points, (Q,), and
-        :class:`invlift.fem.equations.terms.Element` to the symmetric matrix of the element, (m, m),
-        in operations that JAX differentiates.  Those of :mod:`invlift.fem.equations.forms`, and
-        others of their kind, are integrated once.
+        Function of the coefficient at the quadrature points, (Q,), and of
+        :class:`invlift.fem.equations.terms.Element`.  It returns the symmetric element matrix,
+        (m, m), by operations that JAX can differentiate.  Those of
+        :mod:`invlift.fem.equations.forms`, and others of the same type, are integrated only once.
     load : callable or None
-        Likewise to the element's share of b, (m, L) or (m, 1), where this depends on the
-        coefficient.
+        Function of the same arguments.  It returns the element's contribution to b, (m, L) or
+        (m, 1), if this depends on the coefficient.
     location : {"nodes", "cells"} or (E,) int array
-        The coefficient is given at the nodes of the mesh and linear (on quadrilaterals bilinear)
-        between them, is constant in each cell, or each of the E elements has the coefficient of
-        this number, as all elements of a layer have one.
+        "nodes": the coefficient is given at the nodes of the mesh, and linear between them (on
+        quadrilaterals bilinear).  "cells": it is constant in each cell.  An array holds the index
+        of the coefficient of each of the E elements; elements may share one, as in a layer.
     start : int
-        Number of the form's first coefficient, where an equation has several fields of them.
+        Index of the form's first coefficient, if an equation has several fields.
     dofs : (m, E) int array, optional
-        Degrees of freedom of the elements where these are not the basis's, which has N: those from
-        N on are further ones, such as the potential of an electrode.
+        Degrees of freedom of the elements, if they differ from those of the basis.  If the basis
+        has N, those from N on are additional ones, such as the potential of an electrode.
     known : (E,) or (k, E) array, optional
-        The coefficient in those elements, or those of each element, that are known; else NaN.
+        Known coefficients, one for each element, or each of an element's k coefficients; NaN for
+        unknown ones.
     tests : (p, m, E) array, optional
-        Weights of each element's own residual in p reactions, where these are not the weights of
-        its degrees of freedom.
+        Weights of each element's residual in p reactions, if they differ from the weights of its
+        degrees of freedom.
     """
 
     basis: skfem.assembly.basis.AbstractBasis
@@ -64,7 +65,7 @@ class Form(NamedTuple):
 def form_arrays(
     form: Form, number: np.ndarray, num_free: int, tested: csr_array
 ) -> dict[str, np.ndarray]:
-    """Arrays of a form on the host, by the names of `Term`, and places of its kept entries."""
+    """Return the arrays of a form on the host, named as in `Term`, with rows and columns."""
     basis = form.basis
     functions = basis.basis[0]
     if len(functions) > 1 or functions[0].grad is None or len(basis.nodal_dofs) > 3:
@@ -114,7 +115,7 @@ def form_arrays(
 
 
 def coefficients_of(form: Form) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of each element, (k, E), and their basis functions at its points, (k, Q, E)."""
+    """Return each element's coefficients, (k, E), and their basis functions, (k, Q, E)."""
     basis, location = form.basis, form.location
     if isinstance(location, str) and location == "nodes":
         linear = basis.with_element(basis.mesh.elem())
@@ -136,14 +137,14 @@ def coefficients_of(form: Form) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _values(basis, take) -> np.ndarray:
-    """Values or gradients of the basis functions, (m, ..., Q, E)."""
+    """Return values or gradients of the basis functions, (m, ..., Q, E)."""
     functions = [np.asarray(take(basis.basis[i][0])) for i in range(basis.Nbfun)]
     whole = functions[0].shape[:-2] + basis.dx.shape
     return np.stack([np.broadcast_to(each, whole).swapaxes(-1, -2) for each in functions])
 
 
 def number_known(parts: Sequence[dict[str, np.ndarray]], size: int) -> np.ndarray:
-    """Values of known coefficients, (num_known,); parts get their numbers, from ``size`` on."""
+    """Return the known coefficients, (num_known,), and number them in the parts from ``size``."""
     values = [part["known"] for part in parts]
     known = np.unique(np.concatenate([each[~np.isnan(each)] for each in values]))
     for part, own in zip(parts, values, strict=True):
@@ -153,7 +154,7 @@ def number_known(parts: Sequence[dict[str, np.ndarray]], size: int) -> np.ndarra
 
 
 def joint_pattern(parts, key: str, rows: str, num_rows: int, num_cols: int) -> sparse.Pattern:
-    """Pattern of rows of each part beside its unknowns; each part is given its entries."""
+    """Return the pattern of all parts' rows against their unknowns; store entries in the parts."""
     pairs = [np.broadcast_arrays(part[rows][:, None], part["unknowns"][None]) for part in parts]
     flat = (np.concatenate([each.ravel() for each in side]) for side in zip(*pairs, strict=True))
     found, entries = sparse.pattern(*flat, num_rows, num_cols)
@@ -164,7 +165,10 @@ def joint_pattern(parts, key: str, rows: str, num_rows: int, num_cols: int) -> s
 
 
 def places_of_dofs(basis, parts, num_dofs: int) -> np.ndarray:
-    """Coordinates of the degrees of freedom, (num_dofs, dim); further ones amid their elements."""
+    """Return coordinates of the degrees of freedom, (num_dofs, dim).
+
+    Additional ones get the mean over their elements' midpoints.
+    """
     places = np.zeros((num_dofs, basis.mesh.dim()))
     places[: basis.N] = basis.doflocs.T
     total, count = np.zeros_like(places), np.zeros((num_dofs, 1))
@@ -181,7 +185,7 @@ def places_of_dofs(basis, parts, num_dofs: int) -> np.ndarray:
 
 
 def element_of(basis) -> Element:
-    """Of all elements of a basis, with the elements last, on the host."""
+    """Return the data of all elements of a basis, with the elements last, on the host."""
     return Element(
         _values(basis, np.asarray),
         _values(basis, lambda of: of.grad),
@@ -191,7 +195,7 @@ def element_of(basis) -> Element:
 
 
 def integrated(form: Weighted, element: Element) -> dict[str, np.ndarray]:
-    """The constant matrices of a weighted form, ``integrals`` and ``shares`` of its term."""
+    """Integrate a weighted form: return ``integrals`` and ``shares`` of its term."""
     at_points = np.moveaxis(np.asarray(form.integrand(element)), 2, 0)
     whole = element.weight.sum(axis=0)
     shares = element.weight / np.where(whole > 0.0, whole, 1.0)
@@ -203,9 +207,9 @@ def integrated(form: Weighted, element: Element) -> dict[str, np.ndarray]:
 
 
 def term_of(form: Form, part: dict[str, np.ndarray], held: np.ndarray) -> Term:
-    """A form as the equation holds it, of its arrays.
+    """Build the term of a form from its arrays.
 
-    ``held``, (num_dofs,), tells which degrees of freedom have held values that are not zero.
+    ``held``, (num_dofs,), is the mask of degrees of freedom with nonzero held values.
     """
     element = element_of(form.basis)
     names = "coefficients", "dofs", "unknowns", "sensitivity_entries", "coupling_entries", "kept"
@@ -227,12 +231,12 @@ def term_of(form: Form, part: dict[str, np.ndarray], held: np.ndarray) -> Term:
 
 
 def _one_for_all(array: np.ndarray) -> np.ndarray:
-    """An array (..., E) as (..., 1) where all elements have the same."""
+    """Reduce an array (..., E) to (..., 1) if all elements have the same values."""
     return array[..., :1] if np.ptp(array, axis=-1).max(initial=0.0) <= ROUNDING else array
 
 
 def check_functions(term: Term, num_loads: int) -> None:
-    """Try the functions of a form of one's own, where all coefficients are 1."""
+    """Check the functions of a user's form by a call with all coefficients 1."""
     if not isinstance(term, GeneralTerm):
         return
     size = len(term.dofs)
@@ -250,7 +254,7 @@ def check_functions(term: Term, num_loads: int) -> None:
 
 
 def _check_symmetric(matrices: np.ndarray, shape: tuple[int, int]) -> None:
-    """Refuse matrices of elements, (m, m, E), that are not symmetric or not of this shape."""
+    """Raise an error for element matrices, (m, m, E), of wrong shape or without symmetry."""
     size, num = shape
     is_whole = matrices.shape == (size, size, num)
     gap = np.abs(matrices - matrices.swapaxes(0, 1)) if is_whole else np.inf
@@ -261,5 +265,5 @@ def _check_symmetric(matrices: np.ndarray, shape: tuple[int, int]) -> None:
 
 
 def _told(what: str):
-    """Faults of a user's function told as bad input."""
+    """Return a context that turns errors of a user's function into an InputError."""
     return as_input_error("forms", f"a {what}", "see what an element has")

@@ -1,4 +1,4 @@
-"""Models whose coefficients are a linear map of those that are looked for."""
+"""Models whose coefficients are a linear map of the unknown coefficients."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from invlift.programs.pytrees import PyTree, aside
 
 
 class MappedExpansion(NamedTuple):
-    """Where the model was evaluated.
+    """Expansion of a linearly mapped model at a point.
 
     Attributes
     ----------
     inner : pytree
-        The model's own expansion.
+        Expansion of the inner model.
     jacobian : (d, N) or None
-        By the coefficients that are looked for, if it was computed.
+        Jacobian with respect to the unknown coefficients, if it was computed.
     byproducts : dict of str to Array
     """
 
@@ -33,14 +33,14 @@ class MappedExpansion(NamedTuple):
 
 
 class LinearlyMapped(AroundModel):
-    """The readings of a model as a function of coefficients x, (N,), of which its own are P x.
+    """A model as a function of coefficients x, (N,), where its coefficients are P x.
 
-    A subclass writes :meth:`_byproducts`.
+    A subclass defines :meth:`_byproducts`.
 
     Attributes
     ----------
     model : ForwardModel
-        Of M coefficients.
+        The inner model, with M coefficients.
     matrix : sparse.SparseMatrix
         P, (M, N).
     on_mesh : OnMesh
@@ -56,11 +56,11 @@ class LinearlyMapped(AroundModel):
         return self.matrix.shape[1]
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Noise-free readings, (d,)."""
+        """Return noise-free readings, (d,)."""
         return self.model(self.at(coefficients))
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Readings, (d,), and their derivatives, (d, N)."""
+        """Return readings, (d,), and their derivatives, (d, N)."""
         return self.linearise(coefficients)[0]
 
     def linearise(
@@ -79,7 +79,7 @@ class LinearlyMapped(AroundModel):
     def push_forward(
         self, expansion: MappedExpansion, directions: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """The Jacobian times directions, (N, k) to (d, k), and these for :meth:`pull_back`."""
+        """Return the Jacobian times directions, (N, k) to (d, k), and these for `pull_back`."""
         return expansion.jacobian @ directions, directions
 
     def pull_back(
@@ -93,8 +93,8 @@ class LinearlyMapped(AroundModel):
         _, inner = self.model.push_forward(expansion.inner, directions)
 
         def weigh_own(columns):
-            # A model that pulls back from directions as they are gives these to be weighed, and
-            # joined models hand over weighed ones of those that are looked for.
+            # A model that pulls back from the directions themselves weighs these.  Joined models
+            # pass weighed columns of the unknown coefficients.
             if columns is directions:
                 return self.matrix @ weigh(pushed)
             return weigh(columns)
@@ -116,22 +116,22 @@ class LinearlyMapped(AroundModel):
         return self.model.higher_derivative(expansion.inner, path, lower)
 
     def alike(self) -> np.ndarray | None:
-        """As of the model."""
+        """As :meth:`ForwardModel.alike` of the inner model."""
         return self.model.alike()
 
     def of_readings(self, rows: np.ndarray) -> Self:
-        """As of the model."""
+        """As :meth:`ForwardModel.of_readings`, applied to the inner model."""
         known = self.on_mesh._replace(sensors=None)
         return replace(self, model=self.model.of_readings(rows), on_mesh=known)
 
     def at(self, coefficients):
-        """Coefficients of the model, (M,)."""
+        """Return the coefficients of the inner model, (M,)."""
         return self._mapped(coefficients)
 
     def _mapped(self, direction):
-        """P x, (M,)."""
+        """Return P x, (M,)."""
         return (self.matrix @ direction[:, None])[:, 0]
 
     def _byproducts(self, inner: PyTree) -> dict[str, jax.Array]:
-        """Of the model's expansion, those that there are here."""
+        """Return the byproducts of this model from the expansion of the inner model."""
         raise NotImplementedError

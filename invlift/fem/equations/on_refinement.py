@@ -1,4 +1,4 @@
-"""Conditions and readings on a refined mesh, from those on the given one."""
+"""Transfer of conditions and readings from the given mesh to a refined mesh."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from invlift.fem.readings.locate import Observation, locate
 
 @dataclass(frozen=True, eq=False)
 class InterpolatedField(RandomField):
-    """A random field on a boundary that is linear between places, (n, dim), of its own.
+    """A random field on a boundary, linear between the nodes of the given mesh.
 
     Attributes
     ----------
     given : (n, dim) array
+        Points at which the random field is defined.
     matrix : (k, n) sparse array
-        Values at other places from those at its own.
+        Interpolation from these points to k others.
     """
 
     given: np.ndarray
     matrix: Any
 
     def modes(self, points: np.ndarray, where: str) -> np.ndarray:
-        """As :meth:`RandomField.modes`, (k, K), of the field at its own places."""
+        """As :meth:`RandomField.modes`, (k, K), interpolated from the points ``given``."""
         return self.matrix @ super().modes(self.given, where)
 
 
 def conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions as :func:`invlift.assemble_poisson` takes them, arrays and fields interpolated."""
+    """Return conditions of :func:`invlift.assemble_poisson` with interpolated arrays and fields."""
 
     def interpolated(where, value):
         if where == ("source",):
@@ -51,7 +52,7 @@ def conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict
 
 
 def field_on(refinement: Refinement, given: Any) -> Any:
-    """A field at the nodes or in the cells, interpolated; anything else as it is."""
+    """Interpolate a field at the nodes or in the cells; return any other value unchanged."""
     if not _is_array(given):
         return given
     is_nodal = len(given) == refinement.given.num_nodes
@@ -63,10 +64,10 @@ def _is_array(value) -> bool:
 
 
 def observation_on(refinement: Refinement, observation: Observation) -> Observation:
-    """The same readings, of the solution on a refined mesh.
+    """Return the same readings of the solution on a refined mesh.
 
-    Places are looked for there; readings that were made without a mesh are of the same nodes.
-    Those of the field stay what they are.
+    Points are located on the refined mesh.  Readings that were made without a mesh keep their
+    nodes.  Readings of the field keep their values on the given mesh.
     """
     parts = dict(observation.parts)
     if observation.mesh is not None and (SOLUTION in parts or FLUXES in parts):

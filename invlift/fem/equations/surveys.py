@@ -1,7 +1,7 @@
-"""Surveys of one body at several dates (time lapse): a field, and how it has changed since.
+"""Surveys of one body at several dates (time lapse): a field, and its changes since.
 
-An impedance or the offset of a logger is one unknown for all surveys, so that it does not show as
-a change.
+A contact impedance or the offset of a logger is one unknown for all surveys, so that it does not
+appear as a change of the field.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from invlift.models.on_mesh import FieldPlaces
 from invlift.programs.pytrees import static
 from invlift.unknowns.priors.base import Prior
 
-#: What the change of a survey is called among the draws, in front of the survey's name.
+#: Prefix of the name of a survey's change among the draws.
 CHANGE = "change"
 
 
 class Survey(LinearlyMapped):
-    """The readings of one survey, as a function of the coefficients of all.
+    """Readings of one survey as a function of the coefficients of all surveys.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Survey(LinearlyMapped):
 
     @property
     def solutions(self) -> tuple[str, ...]:
-        """As of the model, with the survey's name behind."""
+        """Names of the model's solutions, with the survey's name inserted."""
         return tuple(map(self._called, self.model.solutions))
 
     def _called(self, solution: str) -> str:
@@ -47,38 +47,39 @@ class Survey(LinearlyMapped):
         return f"{SOLUTION}_{self.name}{rest}"
 
     def _byproducts(self, inner):
-        """All of the model."""
+        """Return all byproducts of the inner model, by their names in the survey."""
         return {self._called(name): inner.byproducts[name] for name in self.model.solutions}
 
 
 def join_surveys(
     surveys: Mapping[str, ForwardModel], changes: Mapping[str, Prior] | None = None
 ) -> Experiments:
-    """Readings of one body at several dates, between which its field changes.
+    """Join surveys of one body at several dates, between which its field changes.
 
-    Of survey s the log-conductivity is phi + delta_s; delta_s is zero where no change is given.
+    The log-conductivity of survey s is phi + delta_s.  Without a prior of the change, delta_s is
+    zero.
 
     Parameters
     ----------
     surveys : mapping of str to ForwardModel
-        Of each survey the model of its readings, from :func:`invlift.assemble_poisson`,
-        :func:`invlift.assemble_experiments`, :func:`invlift.electrode_model` or another of a field
-        on one and the same mesh.  Further unknowns of the same name are one unknown.
+        Model of each survey's readings, from :func:`invlift.assemble_poisson`,
+        :func:`invlift.assemble_experiments`, :func:`invlift.electrode_model` or another function,
+        all with a field on the same mesh.  Further unknowns with the same name are one unknown.
     changes : mapping of str to Prior, optional
-        Of the surveys that have one the prior of delta_s, on this mesh, where the field is: its
-        draws are called ``change_NAME``.
+        Priors of delta_s for some surveys, on this mesh and at the location of the field.  Their
+        draws are named ``change_NAME``.
 
     Returns
     -------
     Experiments
-        The d readings of one survey after those of the other; its coefficients are those of phi,
-        the further unknowns, and the changes.
+        The joint model, with the d readings in the order of the surveys.  Its coefficients are
+        those of phi, the further unknowns, and the changes.
 
     Raises
     ------
     InputError
-        If there are no surveys, a model has no field on a mesh or another one than the first, or a
-        change is of no survey or of another mesh.
+        If there are no surveys, a model has no field on a mesh, the fields differ in their mesh, or
+        a change belongs to no survey or to another mesh.
     """
     changes = changes or {}
     if not surveys:
@@ -147,7 +148,7 @@ def join_surveys(
 
 
 def as_one(tables: Mapping[str, Sensors]) -> Sensors:
-    """Tables of surveys by name as one: each is an experiment, and one within it has both names."""
+    """Concatenate the tables of surveys, with names of experiments that include the survey's."""
     named = {}
     for name, table in tables.items():
         own = table.experiments
@@ -160,7 +161,7 @@ def as_one(tables: Mapping[str, Sensors]) -> Sensors:
 
 
 def _field_of(name: str, model: ForwardModel) -> FieldPlaces:
-    """Where the model of a survey has its field."""
+    """Return the field places of a survey's model, or raise an error if it has no field."""
     fields = model.on_mesh.fields
     if not fields or fields[0].first != 0:
         expected, remedy = "a model of a field on a mesh", "make it with assemble_poisson, say"
@@ -169,7 +170,7 @@ def _field_of(name: str, model: ForwardModel) -> FieldPlaces:
 
 
 def _check_change(name: str, prior: Prior, surveys: Mapping, size: int) -> None:
-    """Check that a change is of a survey, and lives where the field does."""
+    """Check that a change belongs to a survey, and has the size of the field."""
     where = ("changes", name)
     if name not in surveys:
         expected, remedy = f"one of the surveys {', '.join(surveys)}", "correct the name"

@@ -1,4 +1,4 @@
-"""The system of a linear equation: matrices, given and held values and readings at coefficients."""
+"""The linear system of an equation: matrices, loads, held values and readings."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from invlift.programs.pytrees import aside, static
 
 
 class Solved(NamedTuple):
-    """What was computed where the equation was solved, for its derivatives there.
+    """Solution of the equation at a point, with data for derivatives there.
 
     Attributes
     ----------
     coefficients : (N,)
-        Where.
+        The point.
     factor : linalg.Factor
-        Of A.
+        Factor of A.
     solutions : (num_dofs, L)
         u for each load.
     byproducts : dict of str to (num_nodes,)
         u of each load at the nodes of the mesh, by the names of `LinearEquation.solutions`.
     observation : (n, r) array or sparse.SparseMatrix
-        The different readings on the unknowns, as columns.
+        Weights of the unknowns in the different readings, as columns.
     adjoint : (n, r) or None
-        A^-1 times these, if the Jacobian was computed.
+        A^-1 times these columns, if the Jacobian was computed.
     jacobian : (d, N) or None
     by_inputs : (K, n, L) or None
-        Derivatives by the inputs of what u solves for.
+        Derivatives of the right-hand side by the inputs.
     """
 
     coefficients: jax.Array
@@ -50,42 +50,42 @@ class Solved(NamedTuple):
 
 
 class EquationSystem(ForwardModel):
-    """A(c) u = b(c) and its readings as they are at N coefficients c.
+    """The system A(c) u = b(c) and its readings, for N coefficients c.
 
-    With n free unknowns, L loads and d readings, of which r are different functionals of u and of p
-    reactions.
+    It has n free unknowns, L loads and d readings.  These have r different functionals of u and of
+    p reactions.
 
     Attributes
     ----------
     terms : tuple of Term
     sensitivity : sparse.Pattern
-        Which of the coefficients changes the equation of which of the unknowns.
+        Pattern of the derivatives of the unknowns' equations by the coefficients.
     couplings : sparse.Pattern
         Degrees of freedom and unknowns that share an element.
     free : (n,) int32
         Degrees of freedom that are unknown.
     constants : (num_constants,)
-        Entries of A that no coefficient changes, behind those of the elements.
+        Entries of A that do not depend on coefficients, after those of the elements.
     known : (num_known,)
-        Values of coefficients that are known: the numbers from N on.
+        Values of the known coefficients, whose indices start at N.
     structure : linalg.SymbolicAnalysis
         Symbolic factorisation of A.
     inputs : Inputs
         Loads and held values.
     observation : (n, r) array or sparse.SparseMatrix
-        The different readings of u on the unknowns, as columns.
+        Weights of the unknowns in the different readings, as columns.
     of_reactions : (p, r)
-        Likewise of the reactions.
+        Weights of the reactions in the different readings.
     own : tuple of (num_own,) int32, int32 and float64
-        Readings, coefficients and weights of what readings have of coefficients themselves.
+        Readings, coefficients and weights of the direct terms of coefficients in readings.
     loads, columns : (d,) int32
         Load and column of each reading.
     by_load : (L, most) int32
-        Readings of each load; d where there are no more.
+        Readings of each load; d for padding.
     nodal : (components, num_nodes) int32
         Degrees of freedom at the nodes of the mesh.
     solutions : tuple of L * components str
-        What u is called, load by load.
+        Names of u, load by load.
     coefficients_name : str
         See :class:`~invlift.models.base.ForwardModel`.
     on_mesh : OnMesh
@@ -121,10 +121,10 @@ class EquationSystem(ForwardModel):
         return self.by_load.shape[0]
 
     def with_adjoints(self, coefficients: jax.Array, weights: jax.Array) -> tuple:
-        """u for each load, (num_dofs, L), and adjoints of weighted readings, (num_dofs, Q L).
+        """Return u of each load, (num_dofs, L), and adjoints of weighted readings, (num_dofs, Q L).
 
-        By L + Q L solves, for weights (Q, d); adjoints are zero where u is held, and of readings of
-        reactions.
+        It takes L + Q L solves, for weights (Q, d).  Adjoints are zero where u is held, and for
+        readings of reactions.
         """
         matrices, factor = self._factorise(coefficients)
         rhs, held, at_held = self._given(coefficients)
@@ -147,9 +147,10 @@ class EquationSystem(ForwardModel):
         solutions: jax.Array,
         less: jax.Array | None = None,
     ) -> list[jax.Array]:
-        """Adjoints, (num_dofs, Q L), times forces of solutions, (num_dofs, L), (Q, E) of each term.
+        """Return adjoints times element forces of the solutions, (Q, E) for each term.
 
-        Forces are A u - b of the elements; of ``less``, another solution, they are subtracted.
+        Adjoints are (num_dofs, Q L), solutions (num_dofs, L).  Forces are A u - b of the elements.
+        The forces of another solution, ``less``, are subtracted.
         """
         found = []
         for term, local in zip(self.terms, self._local(coefficients), strict=True):
@@ -162,19 +163,19 @@ class EquationSystem(ForwardModel):
         return found
 
     def _with_known(self, values, known):
-        """Values (N, ...) of coefficients, followed by those of the known ones."""
+        """Append values for the known coefficients to values (N, ...)."""
         if not self.known.size:
             return values
         shape = (self.known.size, *values.shape[1:])
         return jnp.concatenate([values, jnp.broadcast_to(known, shape)])
 
     def _local(self, coefficients, terms=None):
-        """Coefficients on the elements of each term, (k, E)."""
+        """Return the coefficients on the elements of each term, (k, E)."""
         every = self._with_known(coefficients, self.known)
         return [sparse.gather(every, term.coefficients) for term in terms or self.terms]
 
     def _factorise(self, coefficients):
-        """Element matrices of each term, and the factor of A."""
+        """Return the element matrices of each term, and the factor of A."""
         if jnp.shape(coefficients) != (self.num_coefficients,):
             raise InputError(
                 "coefficients of an equation",
@@ -191,10 +192,10 @@ class EquationSystem(ForwardModel):
         return matrices, linalg.factorise(self.structure, jnp.concatenate([*kept, self.constants]))
 
     def _apply_inverse(self, factor, matrices, rhs):
-        """A^-1 rhs, whose derivatives of any order reuse the same factor."""
+        """Return A^-1 rhs; its derivatives of any order reuse the same factor."""
 
         def multiply(columns):
-            """The part of A that coefficients change; only derivatives by these use it."""
+            """Apply the part of A that depends on coefficients; only derivatives use it."""
             total = 0.0
             for term, each in zip(self.terms, matrices, strict=True):
                 corners = sparse.gather_or_zero(columns, term.unknowns)
@@ -207,9 +208,11 @@ class EquationSystem(ForwardModel):
         )
 
     def _given(self, coefficients):
-        """b less what held values pull, (n, L), and u where it is held, (num_dofs, L).
+        """Return the right-hand side, held values, and the parts without unknowns.
 
-        And reactions, (p, L), and parts of readings, (d,), that do not depend on the unknowns.
+        The right-hand side, (n, L), is b minus A times the held values.  The held values are
+        (num_dofs, L).  The last result is a tuple: the parts of reactions, (p, L), and of readings,
+        (d,), that do not depend on the unknowns.
         """
         rhs, held, reactions, offsets = self.inputs.at(coefficients)
         reactions = -reactions
@@ -222,13 +225,13 @@ class EquationSystem(ForwardModel):
         return rhs, held, (reactions, offsets)
 
     def _observation(self, matrices):
-        """The different readings on the unknowns, (n, r), those of reactions included."""
+        """Return weights of the unknowns in the different readings, (n, r), with reactions."""
         if not self.of_reactions.shape[0]:
             return self.observation
         return sparse.dense(self.observation) + self._tested(matrices) @ self.of_reactions
 
     def _tested(self, matrices):
-        """What the unknowns weigh in the reactions, (n, p)."""
+        """Return the weights of the unknowns in the reactions, (n, p)."""
         tested = 0.0
         for term, each in zip(self.terms, matrices, strict=True):
             forces = jnp.einsum("ije,pje->ipe", each, term.tests)
@@ -236,9 +239,9 @@ class EquationSystem(ForwardModel):
         return tested
 
     def _by_inputs(self, matrices):
-        """Derivatives of the given, (K, n, L), and of reactions where the unknowns stay, (K, p, L).
+        """Return derivatives by the inputs at constant unknowns.
 
-        By the inputs.
+        These are derivatives of the right-hand side, (K, n, L), and of the reactions, (K, p, L).
         """
         load, held = self.inputs.load[1:], self.inputs.held[1:]
         columns = jnp.concatenate([jnp.zeros((held.shape[1], 0)), *held], axis=1)
@@ -252,7 +255,7 @@ class EquationSystem(ForwardModel):
         return rhs, reactions
 
     def _sensitivity(self, coefficients, solutions):
-        """Entries of -d(A u - b)/dc where u stays, for each load, (L, num_entries)."""
+        """Return the entries of -d(A u - b)/dc at constant u, for each load, (L, num_entries)."""
         num_entries = self.sensitivity.rows.shape[0]
         total = 0.0
         for term, rates in zip(self.terms, self._rates(coefficients, solutions), strict=True):
@@ -263,7 +266,7 @@ class EquationSystem(ForwardModel):
         return total.T
 
     def _reaction_rates(self, coefficients, solutions):
-        """Derivatives of the reactions where u stays, (p, L, N)."""
+        """Return the derivatives of the reactions at constant u, (p, L, N)."""
         size, total = self.num_coefficients + self.known.size, 0.0
         for term, rates in zip(self.terms, self._rates(coefficients, solutions), strict=True):
             tested = jnp.einsum("pme,mlke->kepl", term.tests, rates)
@@ -271,31 +274,31 @@ class EquationSystem(ForwardModel):
         return total[: self.num_coefficients].transpose(1, 2, 0)
 
     def _rates(self, coefficients, solutions):
-        """Derivatives of A u - b of the elements of each term, (m, L, k, E), where u stays."""
+        """Return derivatives of each term's element forces at constant u, (m, L, k, E)."""
         return [
             term.rates(local, sparse.gather(solutions, term.dofs).swapaxes(1, 2))
             for term, local in zip(self.terms, self._local(coefficients), strict=True)
         ]
 
     def _sum_of_forces(self, term, forces):
-        """Forces of the elements, (m, L, E), on the unknowns, (n, L)."""
+        """Assemble element forces, (m, L, E), on the unknowns, (n, L)."""
         size = self.free.shape[0]
         return sparse.scatter_add_or_drop(size, term.unknowns, forces.swapaxes(1, 2))
 
     def _columns_by_load(self):
-        """Columns of the adjoint for the readings of each load, (L, most)."""
+        """Return the columns of the adjoint for the readings of each load, (L, most)."""
         return sparse.gather_or_zero(self.columns, self.by_load)
 
     def _adjoint_by_load(self, adjoint):
-        """The adjoint, (n, r), for the readings of each load, (L, n, most)."""
+        """Return the adjoint, (n, r), for the readings of each load, (L, n, most)."""
         return sparse.gather(adjoint.T, self._columns_by_load()).swapaxes(1, 2)
 
     def _reactions_by_load(self):
-        """What the readings of each load have of the reactions, (p, L, most)."""
+        """Return the weights of the reactions in the readings of each load, (p, L, most)."""
         return jnp.moveaxis(sparse.gather(self.of_reactions.T, self._columns_by_load()), -1, 0)
 
     def _by_reading(self, by_load):
-        """Rows (L, most, ...) in the order of the readings, (d, ...)."""
+        """Reorder rows (L, most, ...) in the order of the readings, (d, ...)."""
         if self.num_loads == 1:
             return by_load[0]
         rows = by_load.reshape(self.by_load.size, *by_load.shape[2:])
@@ -308,9 +311,9 @@ class EquationSystem(ForwardModel):
         return dict(zip(self.solutions, rows, strict=True))
 
     def _read(self, observation, unknowns, at_held, coefficients):
-        """Readings, (d,), of the unknowns, (n, L), of what is given and of coefficients, (N,).
+        """Return readings, (d,), from unknowns, (n, L), parts without them, and coefficients, (N,).
 
-        All of the same order of derivative.
+        All arguments are derivatives of the same order.
         """
         reactions, offsets = at_held
         different = observation.T @ unknowns + self.of_reactions.T @ reactions
@@ -319,12 +322,12 @@ class EquationSystem(ForwardModel):
         return values.at[of_readings].add(weights * sparse.gather(coefficients, of_coefficients))
 
     def _extend(self, unknowns, held):
-        """The unknowns, (n, L), among values at all degrees of freedom, (num_dofs, L)."""
+        """Insert the unknowns, (n, L), into values at all degrees of freedom, (num_dofs, L)."""
         return held.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
 
 
 def readings_by_load(loads: np.ndarray, num_loads: int) -> np.ndarray:
-    """Readings of each load, (L, most); the number of readings where there are no more."""
+    """Return the indices of each load's readings, (L, most), padded with the total number."""
     counts = np.bincount(loads, minlength=num_loads)
     found = np.full((num_loads, counts.max()), loads.size)
     for each, count in enumerate(counts):

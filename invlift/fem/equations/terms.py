@@ -1,4 +1,4 @@
-"""What a linear equation is made of: forms on all elements, and loads that are affine."""
+"""Terms of a linear equation: forms on all elements, and affine loads and held values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from invlift.programs.pytrees import Module, static
 
 
 class Element(NamedTuple):
-    """What is known of one element: m basis functions at Q quadrature points.
+    """Data of one element: m basis functions at Q quadrature points.
 
     Attributes
     ----------
@@ -39,30 +39,31 @@ class Element(NamedTuple):
 
 
 class Term(Module):
-    """A form on all E elements: where its coefficients and degrees of freedom are.
+    """A form on all E elements, with their coefficients and degrees of freedom.
 
-    A subclass has the ``matrix`` of the form.  Arrays have the elements last, so that sums over the
-    few degrees of freedom of one are loops over all elements, of which the processor works on
-    several at a time.
+    A subclass has the ``matrix`` of the form.  In all arrays the elements are the last axis.  Sums
+    over the few degrees of freedom of an element are then loops over all elements, which the
+    processor vectorises.
 
     Attributes
     ----------
     shape : (k, Q, E) or (k, Q, 1)
-        Basis functions of the coefficient at the quadrature points; one for all if they are alike.
+        Basis functions of the coefficient at the quadrature points; one entry if all are equal.
     coefficients : (k, E) int32
-        Coefficients that live on each element; those from N on are known ones.
+        Coefficients of each element; indices from N on are known coefficients.
     dofs, unknowns : (m, E) int32
-        Degrees of freedom of each element, and the unknown that each is; n where it is held.
+        Degrees of freedom of each element, and their indices among the unknowns; n if held.
     tests : (p, m, E)
         Weights of the residual of each element in p reactions.
     sensitivity_entries : (k, m, E) int32
         Entry of `LinearEquation.sensitivity` for each coefficient and degree of freedom.
     coupling_entries : (m, m, E) int32
-        Likewise of `LinearEquation.couplings`.
+        Entry of `LinearEquation.couplings` for each pair of degrees of freedom.
     kept : (num_kept,) int32
-        Entries of half the element matrices, (m, m, E) ravelled, that couple two unknowns.
+        Indices in the ravelled element matrices, (m, m, E), of the entries in the lower half that
+        couple two unknowns.
     given : (num_given,) int32
-        Elements with a load, or with held values that are not zero.
+        Elements with a load, or with nonzero held values.
     """
 
     shape: jax.Array
@@ -75,11 +76,11 @@ class Term(Module):
     kept: jax.Array
     given: jax.Array
 
-    # Names of the arrays that forces are computed of.
+    # Names of the arrays that the computation of forces uses.
     _of_elements: ClassVar[tuple[str, ...]] = "shape", "coefficients", "dofs", "unknowns", "tests"
 
     def at_given(self) -> Term:
-        """The form on the elements ``given`` alone."""
+        """Return the form on the elements ``given`` only."""
         num = self.coefficients.shape[1]
         if self.given.size == num:
             return self
@@ -87,33 +88,33 @@ class Term(Module):
         return replace(self, **jax.tree.map(self._taken, of_elements))
 
     def _taken(self, array):
-        """Of what belongs to all elements, (..., E) or (..., 1), those that are given."""
+        """Select the elements ``given`` from an array of all elements, (..., E) or (..., 1)."""
         return array if array.shape[-1] == 1 else sparse.gather(array.T, self.given).T
 
     def matrices(self, local: jax.Array) -> jax.Array:
-        """Element matrices, (m, m, E), for coefficients (k, E)."""
+        """Return the element matrices, (m, m, E), for coefficients (k, E)."""
         raise NotImplementedError
 
     def forces(self, local: jax.Array, solution: jax.Array) -> jax.Array:
-        """A u - b of each element, (m, L, E), for u of (m, L, E)."""
+        """Return A u - b of each element, (m, L, E), for u of (m, L, E)."""
         raise NotImplementedError
 
     def rates(self, local: jax.Array, solution: jax.Array) -> jax.Array:
-        """Derivatives of :meth:`forces` by the coefficients, (m, L, k, E)."""
+        """Return the derivatives of :meth:`forces` by the coefficients, (m, L, k, E)."""
         raise NotImplementedError
 
     def forces_along(self, local: Sequence[jax.Array], solution: Sequence[jax.Array]) -> jax.Array:
-        """Derivative of order n of :meth:`forces` along a curve, (m, L, E).
+        """Return the derivative of order n of :meth:`forces` along a curve, (m, L, E).
 
-        By the derivatives of orders 0 to n of the coefficients, and of u, of which all that are
-        left out behind the last are zero.
+        The arguments are the derivatives of orders 0 to n of the coefficients and of u.  Orders of
+        u that are left out at the end are zero.
         """
         none = [jnp.zeros_like(solution[0])] * (len(local) - len(solution))
         path = list(zip(local, [*solution, *none], strict=True))
         return derivatives_along(lambda both: self.forces(*both), path)[-1]
 
     def pull_back_rates(self, local, solution, weights) -> tuple[jax.Array, jax.Array]:
-        """Gradients of <W, rates> by the coefficients, (k, E), and by u, (m, L, E)."""
+        """Return the gradients of <W, rates> by the coefficients, (k, E), and by u, (m, L, E)."""
 
         def weighted(local, solution):
             return jnp.sum(weights * self.rates(local, solution))
@@ -121,7 +122,7 @@ class Term(Module):
         return jax.grad(weighted, (0, 1))(local, solution)
 
     def pull_back(self, local, solution, by_matrices, by_forces) -> jax.Array:
-        """Gradient of <by_matrices, matrices> + <by_forces, forces> by the coefficients, (k, E)."""
+        """Return the gradient of <by_matrices, matrices> + <by_forces, forces>, (k, E)."""
 
         def weighted(local):
             by_matrix = jnp.sum(by_matrices * self.matrices(local))
@@ -130,23 +131,22 @@ class Term(Module):
         return jax.grad(weighted)(local)
 
     def reactions(self, forces):
-        """The reactions, (p, ...), to forces of the elements, (m, ..., E)."""
+        """Return the reactions, (p, ...), to forces of the elements, (m, ..., E)."""
         return jnp.einsum("pme,m...e->p...", self.tests, forces)
 
 
 class WeightedTerm(Term):
-    """A form whose matrices are weights of the coefficient times constant ones.
+    """A form with the element matrix sum_p weight(coefficient at point p) times constant matrices.
 
     Attributes
     ----------
     weight : callable
-        Of the form, a function of the coefficient at points:
-        :class:`invlift.fem.equations.forms.Weighted`.
+        Function of the coefficient at points: see :class:`invlift.fem.equations.forms.Weighted`.
     integrals : (P, m, m, E)
-        The constant matrices: at each of P = Q points, or P = 1 where those of all points differ by
-        a factor, the point's share.
+        The constant matrices at P = Q points.  If the matrices of all points are multiples of one
+        matrix, P = 1.
     shares : (Q, E) or (Q, 1)
-        These shares, which sum to one.
+        The factors of the points for P = 1, with sum one.
     """
 
     weight: Callable = static()
@@ -156,7 +156,7 @@ class WeightedTerm(Term):
     _of_elements = *Term._of_elements, "integrals", "shares"
 
     def scaled(self, factor: jax.Array) -> WeightedTerm:
-        """The form times a factor."""
+        """Return the form times a factor."""
         return replace(self, integrals=factor * self.integrals)
 
     def matrices(self, local):
@@ -202,22 +202,22 @@ class WeightedTerm(Term):
         return contract(by_weights, self._slopes(local))
 
     def _at_weight_one(self, solution):
-        """Forces of each element where the weight is one at a point alone, (P, m, L, E)."""
+        """Return the forces of each element for a unit weight at one point, (P, m, L, E)."""
         columns = jnp.moveaxis(self.integrals, 2, 0)[:, :, :, None]
         return contract(columns, solution[:, None, None])
 
     def _weights(self, local):
-        """Weights at the P points, or their mean, (P, E)."""
+        """Return the weights at the P points, or their mean, (P, E)."""
         return self._mean(self.weight(self._at_points(local)))
 
     def _slopes(self, local):
-        """Derivatives of the weights by the coefficients, (P, k, E)."""
+        """Return the derivatives of the weights by the coefficients, (P, k, E)."""
         points = self._at_points(local)
         _, slopes = jax.jvp(self.weight, (points,), (jnp.ones_like(points),))
         return self._mean(self.shape.swapaxes(0, 1) * slopes[:, None])
 
     def _pull_back_slopes(self, local, by_slopes):
-        """Gradient of <X, slopes> by the coefficients, (k, E), for X of (P, k, E)."""
+        """Return the gradient of <X, slopes> by the coefficients, (k, E), for X of (P, k, E)."""
         points = self._at_points(local)
         ones = jnp.ones_like(points)
         curvature = second_directional(self.weight, (points,), (ones,))
@@ -227,11 +227,11 @@ class WeightedTerm(Term):
         return contract(self.shape.swapaxes(0, 1), by_points[:, None])
 
     def _at_points(self, local):
-        """The coefficient at the quadrature points, (Q, E)."""
+        """Return the coefficient at the quadrature points, (Q, E)."""
         return contract(self.shape, local[:, None])
 
     def _mean(self, values):
-        """Of values at Q points, (Q, ..., E), what belongs to P: all of them, or their mean."""
+        """Return values at Q points, (Q, ..., E), unchanged if P = Q, else their mean."""
         if self.integrals.shape[0] == values.shape[0]:
             return values
         axes = tuple(range(1, values.ndim - 1))
@@ -244,9 +244,9 @@ class GeneralTerm(Term):
     Attributes
     ----------
     matrix, load : callable
-        Those of :class:`invlift.fem.equations.form_assembly.Form`.
+        Functions of :class:`invlift.fem.equations.form_assembly.Form`.
     element : Element
-        Of all elements, with the elements last.
+        Data of all elements, with the elements last.
     """
 
     matrix: Callable = static()
@@ -260,7 +260,7 @@ class GeneralTerm(Term):
         return self._each(self._matrix)(local, self.shape, self.element)
 
     def loads(self, local):
-        """b of each element, (m, L, E) or (m, 1, E), for coefficients (k, E), if they change it."""
+        """Return b of each element, (m, L, E) or (m, 1, E), for coefficients (k, E)."""
         return self._each(self._load)(local, self.shape, self.element)
 
     def forces(self, local, solution):
@@ -282,7 +282,7 @@ class GeneralTerm(Term):
         return self.load(local @ shape, element)
 
     def _each(self, fn):
-        """The function of one element for all of them, which come last."""
+        """Map a function of one element over all elements, the last axis."""
         num = self.coefficients.shape[1]
 
         def of_all(*given):
@@ -294,30 +294,30 @@ class GeneralTerm(Term):
 
 
 def _total(parts):
-    """Sum over the first axis, unrolled likewise."""
+    """Return the sum over the first axis, unrolled as in :func:`contract`."""
     return reduce(add, [*parts])
 
 
 def contract(left: jax.Array, right: jax.Array) -> jax.Array:
-    """Sum of products over the first axis; unrolled, to become one loop over the elements."""
+    """Sum products over the first axis; it is unrolled, to compile to one loop over elements."""
     return reduce(add, [one * other for one, other in zip(left, right, strict=True)])
 
 
 class Inputs(Module):
-    """What is affine in K of the coefficients: first what none of them changes, then by each.
+    """Loads and held values, affine in K of the coefficients: constant parts first, then rates.
 
     Attributes
     ----------
     coefficients : (K,) int32
-        Their numbers.
+        Indices of the K coefficients.
     load : (1 + K, n, L)
-        The part of b on the unknowns that no element gives.
+        The part of b on the unknowns that is not from elements.
     held : (1 + K, num_dofs, L)
-        u where it is held, zero elsewhere.
+        Held values of u, zero elsewhere.
     reactions : (1 + K, p, L)
-        What this load takes from the reactions.
+        Contribution of this load to the reactions, which is subtracted.
     offsets : (1 + K, d)
-        What held values add to each reading.
+        Contribution of held values to each reading.
     """
 
     coefficients: jax.Array
@@ -327,14 +327,14 @@ class Inputs(Module):
     offsets: jax.Array
 
     def at(self, coefficients):
-        """All of these but the first, at coefficients (N,)."""
+        """Return load, held, reactions and offsets at coefficients (N,)."""
         parts = self.load, self.held, self.reactions, self.offsets
         if not self.coefficients.size:
             return [part[0] for part in parts]
         return [part[0] + rate for part, rate in zip(parts, self.along(coefficients), strict=True)]
 
     def along(self, direction):
-        """How these change along a direction (N,) of the coefficients."""
+        """Return the derivatives of load, held, reactions and offsets along a direction, (N,)."""
         own = sparse.gather(direction, self.coefficients)
         parts = self.load, self.held, self.reactions, self.offsets
         if not self.coefficients.size:
