@@ -8,19 +8,19 @@ import numpy as np
 
 from invlift.errors import InputError, KeyPath, as_path, as_text
 
-#: Names of axes with the coordinates along each: part of the structure of what has them.
+#: Names of axes with the coordinates along each: part of the pytree structure of their owner.
 Axes = tuple[tuple[str, tuple], ...]
 
-#: Axes that draws have already.
+#: Names of axes that draws already have.
 RESERVED_AXES = ("chain", "draw", "sensor", "node", "cell")
 
 
 def checked_axes(
     where: str | KeyPath, axes: Mapping[str, Sequence], shape: tuple[int, ...]
 ) -> Axes:
-    """Axes as plain values, which fit the shape of a value.
+    """Return axes as plain values, after a check that they fit the shape of a value.
 
-    Dates become text, as ISO 8601 writes them.
+    Dates become text in ISO 8601 format.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def checked_axes(
 
 
 def check_names(draws: Iterable[str], axes: Collection[str]) -> None:
-    """Check that no draw is called like an axis: files have the coordinates by that name.
+    """Check that no draw has the name of an axis, which files use for its coordinates.
 
     Raises
     ------
@@ -62,12 +62,12 @@ def check_names(draws: Iterable[str], axes: Collection[str]) -> None:
 
 
 def checked_unit(where: str | KeyPath, unit: str) -> str:
-    """A unit as it is to be written.
+    """Return a unit, after a check that it is text.
 
     Raises
     ------
     InputError
-        If it is no text.
+        If it is not text.
     """
     if not isinstance(unit, str):
         raise InputError(where, "text", f"{unit!r}"[:80], 'write it, "mV" say')
@@ -77,28 +77,28 @@ def checked_unit(where: str | KeyPath, unit: str) -> str:
 def axes_in_time(
     name: str, shape: tuple[int, ...], at: np.ndarray, axis: str = "time"
 ) -> dict[str, Sequence]:
-    """Axes of values of a shape, one for each time (T,): those after the time by number."""
+    """Return axes of values of a shape, one for each time (T,); axes after time are numbered."""
     return {axis: at} | {f"{name}_{i}": range(size) for i, size in enumerate(shape)}
 
 
 def path_of(name: str, shape: tuple[int, ...], at: np.ndarray) -> tuple[str, Axes]:
-    """What the path of a state of a shape at times (T,) is called among the draws, and its axes."""
+    """Return name and axes of the path of a state at times (T,), as the draws have them."""
     axes = axes_in_time(name, shape, at)
     return f"{name}_path", checked_axes(("state", name), axes, (len(at), *shape))
 
 
 def check_agreement(named: Iterable[tuple[KeyPath, Axes]]) -> None:
-    """Check that an axis is the same wherever it occurs, and has a name of its own.
+    """Check that equal axes have equal coordinates, and that no axis has the name of a value.
 
     Parameters
     ----------
     named : iterable of pairs of path and Axes
-        Of each value its path, which ends with its name, and its axes.
+        Path of each value, which ends with its name, and its axes.
 
     Raises
     ------
     InputError
-        If two have one axis with different coordinates, or an axis is called as a value.
+        If an axis has different coordinates in two values, or has the name of a value.
     """
     seen, named = {}, list(named)
     names = {path[-1] for path, _ in named}

@@ -1,4 +1,4 @@
-"""Unknowns by name, each with a distribution of its own, and models that are functions of them."""
+"""Named unknowns, each with its distribution, and the prior of all of them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from invlift.unknowns.distributions import Distribution, as_distribution
 from invlift.unknowns.priors.base import Prior
 from invlift.unknowns.priors.named import NamedPrior, Shapes
 
-#: What draws, or the table of them, hold beside the unknowns.
+#: Names that draws, or the table of draws, hold beside the unknowns.
 RESERVED = ("predicted", "noise_score", "sigma", "elpd_loo", "p_loo", "num_loo_unreliable")
 
 
 @dataclass(frozen=True, eq=False)
 class Unknown:
-    """A distribution, or a prior, with what the numbers are in.
+    """A distribution or prior, with unit and axes of its values.
 
     Attributes
     ----------
     distribution : Distribution or Prior
-        Of invlift or of NumPyro.  Of :func:`invlift.manifold_problem` a manifold or a shape.
+        Of invlift or of NumPyro.  For :func:`invlift.manifold_problem` a manifold or a shape.
     unit : str
-        As results are to write it, such as "1/s".
+        As written in results, such as "1/s".
     axes : mapping of str to sequence
-        For each axis of a value its name and the coordinates along it, numbers or words:
-        ``{"year": range(1900, 1921)}``.
+        Name of each axis of a value, and the coordinates along it, numbers or words: ``{"year":
+        range(1900, 1921)}``.
     """
 
     distribution: Any
@@ -43,18 +43,18 @@ class Unknown:
 
     @property
     def law(self) -> Distribution | Prior:
-        """The distribution as one of the library. An InputError if it is none."""
+        """The distribution as one of invlift; raises an InputError if it is none."""
         given = self.distribution
         return given if isinstance(given, Prior) else as_distribution(given)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a value."""
+        """Shape of a value."""
         return self.law.shape
 
 
 def unpack(coefficients: jax.Array, shapes: Shapes) -> dict[str, jax.Array]:
-    """The values of unknowns by name, of shapes in this order, from coefficients (N,)."""
+    """Return values by name, with shapes in this order, from coefficients (N,)."""
     ends = np.cumsum([math.prod(shape) for _, shape in shapes])
     return {
         name: coefficients[end - math.prod(shape) : end].reshape(shape)
@@ -63,12 +63,12 @@ def unpack(coefficients: jax.Array, shapes: Shapes) -> dict[str, jax.Array]:
 
 
 def pack(values: Mapping[str, Any], shapes: Shapes) -> jax.Array:
-    """Values by name as one vector, (N,): the inverse of :func:`unpack`."""
+    """Return values by name as one vector, (N,): the inverse of :func:`unpack`."""
     return jnp.concatenate([jnp.asarray(values[name]).ravel() for name, _ in shapes])
 
 
 def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> NamedPrior:
-    """Prior of unknowns by name.
+    """Return the prior of named unknowns.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
     Raises
     ------
     InputError
-        If there are none, a name cannot be that of an argument or means something else among the
-        draws, what it stands for is no distribution, or axes do not fit it or each other.
+        If there are no unknowns, a name cannot be that of an argument or is reserved in the draws,
+        a value is not a distribution, or axes do not fit it or each other.
     """
     if not isinstance(unknowns, Mapping) or not unknowns:
         found = "none" if isinstance(unknowns, Mapping) else type(unknowns).__name__
@@ -107,8 +107,7 @@ def check_name(name: str, taken: Sequence[str] = ()) -> None:
     Raises
     ------
     InputError
-        If it cannot be that of a function's argument, or means something else among the draws or
-        is taken.
+        If it cannot be that of a function's argument, is reserved in the draws, or is taken.
     """
     if not (isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)):
         raise InputError(

@@ -1,7 +1,7 @@
-"""What distributions, priors and scales of the noise are: transformations of standard normals.
+"""Base class of distributions, priors and noise scales: transformations of standard normals.
 
-A value x = T(z) has its distribution where z has the standard normal one, or where z has a density
-relative to it that makes up for the difference (Au, Graham & Thiery 2023, sections 3 and 5.1).
+A value x = T(z) has its distribution if z is standard normal, or if z has a density relative to the
+standard normal one that corrects the difference (Au, Graham & Thiery 2023, sections 3 and 5.1).
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ class Tangent(Protocol):
     def pull_back(self, weights: jax.Array, directions: jax.Array, pushed: jax.Array) -> jax.Array:
         """Gradient of <A, X'(w) D> by w, (m,), for constant A of (N, k) and D of (m, k).
 
-        ``pushed`` is X'(w) D, (N, k), from ``push``: it need not be computed once more.
+        ``pushed`` is X'(w) D, (N, k), from ``push``, so that it is not computed again.
         """
         ...
 
 
 class Transformation(Module):
-    """Standard normal variables, (m,), to a value of some shape.
+    """Map from standard normal variables, (m,), to a value of some shape.
 
-    A subclass writes ``num_white`` and ``transform``, and ``log_reference`` and ``sample`` as well
-    where the variables are not quite standard normal; derivatives follow from these by automatic
-    differentiation, unless it brings a :class:`Tangent` of its own in ``linearise``.
+    A subclass implements ``num_white`` and ``transform``.  If its variables are only approximately
+    standard normal, it also implements ``log_reference`` and ``sample``.  Derivatives follow by
+    automatic differentiation, unless ``linearise`` returns another :class:`Tangent`.
     """
 
-    #: Whether the value is mean + S w.
+    #: True if the value is mean + S w.
     is_affine: ClassVar[bool] = False
-    #: Whether ``linearise`` has derivatives of its own.
+    #: True if ``linearise`` has its own derivatives, in place of automatic differentiation.
     has_tangent: ClassVar[bool] = False
-    #: That of a field; not annotated, as it would come before the fields of a subclass.
+    #: Mesh of a field; not annotated, as it would come before the fields of a subclass.
     mesh = None
 
     @property
@@ -72,11 +72,11 @@ class Transformation(Module):
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether each entry of a value is made of one variable, in the same order."""
+        """True if each entry of a value depends on one variable, in the same order."""
         return False
 
     def transform(self, white: jax.Array) -> jax.Array:
-        """The value for variables (m,)."""
+        """Return the value for variables (m,)."""
         raise NotImplementedError
 
     def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
@@ -92,7 +92,7 @@ class Transformation(Module):
         return rng.standard_normal(self.num_white)
 
     def whiten(self, value: np.ndarray) -> np.ndarray:
-        """The variables, (m,), of which this is the value; NaN where there are none.
+        """Return the variables, (m,), that give this value; NaN where there are none.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Transformation(Module):
 
     @property
     def distributions(self) -> dict[str, Transformation]:
-        """Those of unknown numbers before the data, by their names among the draws.
+        """Prior distributions of unknown numbers, by their names in the draws.
 
         The name of the value itself is empty.
         """
@@ -118,9 +118,9 @@ class Transformation(Module):
 def linearised(
     transform: Callable, white: jax.Array, is_elementwise: bool = False
 ) -> tuple[jax.Array, Tangent]:
-    """The value of a transformation, (N,), at w (m,), and its derivatives by JAX.
+    """Return the value of a transformation, (N,), at w (m,), and its derivatives by JAX.
 
-    They take less where each value is made of one variable, in the same order.
+    Derivatives cost less if each value depends on one variable, in the same order.
     """
     if is_elementwise:
         value, slopes = jax.jvp(transform, (white,), (jnp.ones_like(white),))
@@ -153,7 +153,7 @@ class _Autodiff(NamedTuple):
 
 
 class _Elementwise(NamedTuple):
-    """The same of a transformation of which each value is made of one variable."""
+    """Derivatives of a transformation in which each value depends on one variable."""
 
     transform: Callable
     white: jax.Array
@@ -176,7 +176,7 @@ class _Elementwise(NamedTuple):
 
 
 def on_columns(of_vector: Callable, values: jax.Array) -> jax.Array:
-    """A function of vectors, of one, (n,), or of each column of (n, k)."""
+    """Apply a function of vectors to one, (n,), or to each column of (n, k)."""
     if values.ndim == 1:
         return of_vector(values)
     return jax.vmap(of_vector, in_axes=-1, out_axes=-1)(values)

@@ -1,4 +1,4 @@
-"""What a distribution must be: a transformation of standard normal variables with a density."""
+"""Base classes of distributions: transformations of standard normal variables with a density."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from invlift.unknowns.transformation import Transformation
 
-#: Standard normal values are looked for up to this size, by so many halvings.
+#: Largest standard normal value in a bisection, and number of halvings.
 WIDEST, NUM_HALVINGS = 37.0, 60
 
 
@@ -30,11 +30,11 @@ class Distribution(Transformation):
     shape : tuple of int
         Shape of a value.
     num_white : int
-        Number k of variables z of which a value is made.
+        Number k of variables z of a value.
     support : (float, float)
         Bounds of all entries of a value, in its unit.
     distributions : mapping of str to Distribution
-        The distribution itself if it is of one number, else empty.
+        The distribution itself if a value is one number, else empty.
     """
 
     @property
@@ -44,7 +44,7 @@ class Distribution(Transformation):
 
     @property
     def num_white(self) -> int:
-        """Number k of variables z that a value is made of."""
+        """Number k of variables z of a value."""
         return math.prod(self.shape)
 
     @property
@@ -53,13 +53,13 @@ class Distribution(Transformation):
         return -math.inf, math.inf
 
     def transform(self, white: jax.Array) -> jax.Array:
-        """The value T(z) for z of (k,): smooth, and increasing or falling where it is a number."""
+        """Return T(z) for z of (k,): smooth, and increasing or decreasing if it is one number."""
         raise NotImplementedError
 
     def whiten(self, value: np.ndarray) -> np.ndarray:
-        """The variables z, (k,), of which T is a value: found entry by entry, by bisection.
+        """Return the variables z, (k,), that give a value, by bisection of each entry.
 
-        NaN where there are none.  A subclass whose T mixes entries has an inverse of its own.
+        NaN where there are none.  A subclass whose T mixes entries overrides this.
         """
         value = np.ravel(np.asarray(value, dtype=float))
         if value.size != self.num_white:
@@ -81,19 +81,19 @@ class Distribution(Transformation):
 
     @property
     def distributions(self) -> dict[str, Distribution]:
-        """Itself, if it is of one number."""
+        """The distribution itself, if a value is one number."""
         return {"": self} if self.shape == () else {}
 
 
 class Positive(Distribution):
-    """A distribution of a number from 0 to infinity, as scales of noise need it.
+    """A distribution of a number from 0 to infinity, as scales of the noise require.
 
     A subclass defines ``log_density_of_log``, ``log_median`` and ``log_sd`` as well.
 
     Attributes
     ----------
     log_median : ()
-        Logarithm of the median, nearly; the median is in the unit of the value.
+        Logarithm of the approximate median, which is in the unit of the value.
     log_sd : ()
         Standard deviation of the logarithm, without unit.
     support : (float, float)
@@ -107,7 +107,7 @@ class Positive(Distribution):
 
     @property
     def log_median(self) -> jax.Array:
-        """Logarithm of about the median, ()."""
+        """Logarithm of the approximate median, ()."""
         raise NotImplementedError
 
     @property
@@ -118,7 +118,7 @@ class Positive(Distribution):
     def log_density_of_log(self, log_value: jax.Array) -> jax.Array:
         """Log density of the value (not of its log) elementwise, from its logarithm.
 
-        So it is exact for values that are too large or too small for a number.
+        It is exact also for values beyond the range of floating-point numbers.
         """
         raise NotImplementedError
 

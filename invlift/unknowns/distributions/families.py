@@ -26,12 +26,12 @@ class _Elementwise(Distribution):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the parameters."""
+        """Common shape of the parameters."""
         return np.broadcast_shapes(*(leaf.shape for leaf in jax.tree.leaves(self)))
 
     @property
     def is_elementwise(self) -> bool:
-        """Yes."""
+        """Always true."""
         return True
 
     def transform(self, white: jax.Array) -> jax.Array:
@@ -81,7 +81,7 @@ class Uniform(_Elementwise):
 
     @property
     def support(self) -> tuple[float, float]:
-        """The least and the largest of the bounds."""
+        """Smallest and largest of the bounds."""
         return float(np.min(self.low)), float(np.max(self.high))
 
     def quantile(self, score: jax.Array) -> jax.Array:
@@ -100,7 +100,7 @@ class Lognormal(_Elementwise, Positive):
     Attributes
     ----------
     location, scale : () or array
-        Of the logarithm.
+        Mean and standard deviation of the logarithm.
     """
 
     location: jax.Array
@@ -127,7 +127,7 @@ class Lognormal(_Elementwise, Positive):
 
 
 class _Scaled(_Elementwise, Positive):
-    """A fixed distribution times ``scale``: three functions and two numbers of it.
+    """A fixed distribution times ``scale``; a subclass defines the one of scale 1.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ def _unit_quantile(family, score):
 
 @_unit_quantile.defjvp
 def _unit_quantile_jvp(family, primals, tangents):
-    """The ratio of the two densities, by their logs: of any order without overflow in the tails."""
+    """Derivative as a ratio of densities, by their logs: no overflow in the tails at any order."""
     (score,), (tangent,) = primals, tangents
     value = _unit_quantile(family, score)
     log_normal = -0.5 * score**2 - _HALF_LOG_2_PI
@@ -193,7 +193,7 @@ class HalfNormal(_Scaled):
 
     @staticmethod
     def unit_quantile(score: jax.Array) -> jax.Array:
-        """Of scale 1."""
+        """Quantile function for scale 1."""
         is_below = score < 0.0
         # Each branch keeps full relative accuracy in its own tail.
         below = jnp.sqrt(2.0) * erfinv(ndtr(jnp.where(is_below, score, 0.0)))
@@ -202,7 +202,7 @@ class HalfNormal(_Scaled):
 
     @staticmethod
     def unit_log_density(log_value: jax.Array) -> jax.Array:
-        """Of scale 1."""
+        """Log density for scale 1."""
         return 0.5 * np.log(2.0 / np.pi) - 0.5 * jnp.exp(2.0 * log_value)
 
 
@@ -213,7 +213,7 @@ class HalfCauchy(_Scaled):
 
     @staticmethod
     def unit_quantile(score: jax.Array) -> jax.Array:
-        """Of scale 1."""
+        """Quantile function for scale 1."""
         is_below = score < 0.0
         below = jnp.tan(0.5 * np.pi * ndtr(jnp.where(is_below, score, 0.0)))
         above = 1.0 / jnp.tan(0.5 * np.pi * ndtr(-jnp.where(is_below, 0.0, score)))
@@ -221,7 +221,7 @@ class HalfCauchy(_Scaled):
 
     @staticmethod
     def unit_log_density(log_value: jax.Array) -> jax.Array:
-        """Of scale 1."""
+        """Log density for scale 1."""
         return np.log(2.0 / np.pi) - jax.nn.softplus(2.0 * log_value)
 
 
@@ -232,16 +232,16 @@ class Exponential(_Scaled):
 
     @staticmethod
     def unit_quantile(score: jax.Array) -> jax.Array:
-        """Of scale 1."""
+        """Quantile function for scale 1."""
         return -log_ndtr(-score)
 
     @staticmethod
     def unit_log_density(log_value: jax.Array) -> jax.Array:
-        """Of scale 1."""
+        """Log density for scale 1."""
         return -jnp.exp(log_value)
 
 
-# What the user calls ------------------------------------------------------------------------------
+# Public functions ---------------------------------------------------------------------------------
 
 
 def normal(mean: float | np.ndarray, sd: float | np.ndarray) -> Normal:
@@ -303,8 +303,8 @@ def lognormal(
     location, scale : float or array
         Mean and standard deviation of the logarithm of the value.
     median, factor : float or array
-        In place of these: the median, in the unit of the value, and the factor above 1 by which the
-        value is off as a rule: two in three values are between median / factor and median * factor.
+        In place of these: the median, in the unit of the value, and a factor above 1.  Two in three
+        values are between median / factor and median * factor.
 
     Returns
     -------
@@ -314,7 +314,7 @@ def lognormal(
     Raises
     ------
     InputError
-        If not one of the two pairs is given, or a number is not what it should be.
+        If not exactly one of the two pairs is given, or a number is invalid.
 
     Examples
     --------
@@ -411,7 +411,7 @@ def exponential(mean: float | np.ndarray) -> Exponential:
 
 
 def _of_one_shape(distribution: _Elementwise) -> _Elementwise:
-    """The distribution, if its parameters are numbers, or arrays of one shape."""
+    """Return the distribution, if its parameters are numbers or arrays of one shape."""
     try:
         distribution.shape  # noqa: B018
     except ValueError:

@@ -1,10 +1,10 @@
 """NumPyro's distributions as transformations of standard normal variables.
 
-Those with a family of the library's own become that; others are transformed by an exact map where
-there is a simple one.  Any other is taken in a coordinate: NumPyro's map from the real numbers to
-the support, after a shift and a scaling by which z is about standard normal; what its density
-differs from the standard normal one is left over.  Classes of a user are taken the same way, and
-those that have no draws or no density by their quantiles.
+A distribution with an equal family in invlift becomes that family.  Others are transformed by an
+exact map if there is a simple one.  Any other has a coordinate: NumPyro's map from the real numbers
+to the support, after a shift and a scaling that make z approximately standard normal.
+``log_reference`` is then the density relative to the standard normal one.  Classes of a user are
+treated in the same way, and those without draws or density are transformed by their quantiles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from invlift.unknowns.distributions.base import (
 )
 
 _NUMPYRO = "numpyro.distributions"
-#: Draws by which the coordinate is shifted and scaled.
+#: Number of draws that determine shift and scale of the coordinate.
 NUM_DRAWS = 2000
 
 
@@ -44,17 +44,17 @@ class _OfNumpyro(Distribution):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the distribution's batches, then that of an event."""
+        """Shape of the batches, followed by that of an event."""
         return self.given.batch_shape + self.given.event_shape
 
     @property
     def is_elementwise(self) -> bool:
-        """Yes, if entries are independent."""
+        """True if entries are independent."""
         return not self.given.event_shape
 
     @property
     def support(self) -> tuple[float, float]:
-        """Bounds of all entries, where NumPyro gives them."""
+        """Bounds of all entries, if NumPyro has them."""
         support = self.given.support
         low = getattr(support, "lower_bound", -math.inf)
         return float(np.min(low)), float(np.max(getattr(support, "upper_bound", math.inf)))
@@ -65,7 +65,7 @@ class _OfNumpyro(Distribution):
 
 
 class Exact(_OfNumpyro):
-    """A distribution of NumPyro by a map that makes its values of standard normal variables."""
+    """A distribution of NumPyro with an exact map from standard normal variables to values."""
 
     @property
     def num_white(self) -> int:
@@ -94,7 +94,7 @@ class Exact(_OfNumpyro):
 
 
 class Quantiles(Exact):
-    """A distribution of independent numbers, of which there are quantiles alone.
+    """A distribution of independent numbers for which only quantiles are known.
 
     The value is Q(Phi(z)), for z up to 8: beyond, Phi(z) is 1 to all digits.
     """
@@ -127,13 +127,13 @@ class Quantiles(Exact):
 
 
 class Coordinate(_OfNumpyro):
-    """A distribution of NumPyro in the coordinate z, of which T(centre + spread z) is the value.
+    """A distribution of NumPyro in a coordinate z, with the value T(centre + spread z).
 
     Attributes
     ----------
     given : numpyro.distributions.Distribution
     centre, spread : array
-        About the median and the standard deviation of the value mapped to the real numbers.
+        Approximate median and standard deviation of the value mapped to the real numbers.
     """
 
     centre: jax.Array
@@ -141,7 +141,7 @@ class Coordinate(_OfNumpyro):
 
     @property
     def num_white(self) -> int:
-        """Number k of variables; a simplex has fewer than entries."""
+        """Number k of variables; for a simplex it is less than the number of entries."""
         return math.prod(self.centre.shape)
 
     def transform(self, white: jax.Array) -> jax.Array:
@@ -162,7 +162,7 @@ class Coordinate(_OfNumpyro):
         return np.asarray(self.whiten(value))
 
     def whiten(self, value: jax.Array) -> jax.Array:
-        """The variables z, (k,), of which T is a value."""
+        """Return the variables z, (k,), that give a value."""
         return jnp.ravel((_bijection(self.given).inv(value) - self.centre) / self.spread)
 
     def _unbounded(self, white):
@@ -170,7 +170,7 @@ class Coordinate(_OfNumpyro):
 
 
 class PositiveCoordinate(Coordinate, Positive):
-    """The same of a positive number, whose coordinate is its logarithm."""
+    """A :class:`Coordinate` of a positive number, which is that of its logarithm."""
 
     @property
     def log_median(self) -> jax.Array:
@@ -188,7 +188,7 @@ class PositiveCoordinate(Coordinate, Positive):
 
 
 def from_numpyro(name: str, **names: str) -> Callable[..., Distribution]:
-    """What makes a distribution of NumPyro; keys that are called otherwise there by these names."""
+    """Return a maker of a NumPyro distribution; ``names`` are NumPyro's names of other keys."""
 
     def make(**keys: float) -> Distribution:
         from numpyro import distributions
@@ -200,14 +200,14 @@ def from_numpyro(name: str, **names: str) -> Callable[..., Distribution]:
 
 
 def is_distribution(thing: Any) -> bool:
-    """Whether it is a distribution of the library, of NumPyro, or of a class made from these."""
-    numpyro = sys.modules.get(_NUMPYRO)  # until it is imported nobody has made one of its
+    """Return whether it is a distribution of invlift, of NumPyro, or of a subclass of these."""
+    numpyro = sys.modules.get(_NUMPYRO)  # before it is imported, it has no objects
     is_numpyro = numpyro is not None and isinstance(thing, numpyro.Distribution)
     return isinstance(thing, Distribution) or is_numpyro
 
 
 def as_distribution(given: Any) -> Distribution:
-    """A distribution of the library as it is, and one of NumPyro as one.
+    """Return a distribution of invlift as given, and one of NumPyro converted.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def _check_bounds(given: Any) -> None:
 
 
 def repeated(given: Any, num: int) -> Distribution:
-    """Independent values of the distribution of one number, (num,).
+    """Return the distribution of independent values, (num,), of a distribution of one number.
 
     Raises
     ------
@@ -316,7 +316,7 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Quantiles | Coordinate:
 
 
 def _has(method: Callable, *arguments: Any) -> bool:
-    """Whether a method of a distribution is written: the base class of NumPyro has all of them."""
+    """Return whether a method is implemented: NumPyro's base class has all of them."""
     try:
         jax.eval_shape(method, *arguments)
     except NotImplementedError:
@@ -325,10 +325,11 @@ def _has(method: Callable, *arguments: Any) -> bool:
 
 
 def centre_and_spread(free: np.ndarray) -> list[np.ndarray]:
-    """Shift and scale, (...) each, by which draws (n, ...) are about standard normal.
+    """Return shift and scale, (...) each, that make draws (n, ...) about standard normal.
 
-    By quantiles, which long tails do not move; far out, as a scale that is too small costs more
-    than one that is too large.  To two digits: the last ones may differ between machines.
+    They are from quantiles, which long tails do not affect.  The quantiles are far out, as a scale
+    that is too small costs more than one that is too large.  Two digits are kept: the last ones may
+    differ between machines.
     """
     low, centre, high = np.quantile(free, [0.0228, 0.5, 0.9772], axis=0)
     rounded = np.vectorize(lambda value: float(f"{value:.1e}"), otypes=[float])

@@ -1,7 +1,7 @@
 """Scores of observed values: smooth functions of them that are about standard normal.
 
-The density of a value relative to its score's standard normal one is left to whoever asks, which
-makes any smooth function exact; one that is nearly standard normal makes for long steps.
+The caller adds the density of a value relative to the standard normal one of its score, so that any
+smooth function is exact.  A score that is nearly standard normal allows long steps.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from invlift.unknowns.distributions.whitening import lower_of, solved, unwrapped
 
 
 class _Score(NamedTuple):
-    """Of a kind of distribution: functions of it and of a value, and of it alone."""
+    """Score and centre for a class of distributions, as functions."""
 
     of: Callable[[dist.Distribution, jax.Array], jax.Array]
     centre: Callable[[dist.Distribution], jax.Array]
 
 
 def score_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
-    """Scores of observed values, of their shape; None where the distribution has none.
+    """Return scores of observed values, in their shape; None if the distribution has none.
 
     Parameters
     ----------
@@ -48,10 +48,10 @@ def score_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
 
 
 def log_rest_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
-    """Log density of observed values relative to that of their scores, of their shape.
+    """Return the log density of observed values relative to that of their scores, in their shape.
 
-    None where it has no form that is simpler than the difference: with one, what moves the location
-    alone, a differential equation say, need not be solved once more for it.
+    None if it has no simpler form than the difference.  A simpler form does not depend on the
+    location, so that a model of the location, a differential equation say, is not solved again.
     """
     given = unwrapped(given)
     rest = _LOG_RESTS.get(type(given))
@@ -59,7 +59,7 @@ def log_rest_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
 
 
 def centre_of(given: dist.Distribution, shape: tuple[int, ...]) -> jax.Array:
-    """The middle of a distribution with scores, of a shape: its location, median or mean."""
+    """Return the middle of a distribution with scores, in a shape: location, median or mean."""
     given = unwrapped(given)
     if isinstance(given, dist.TransformedDistribution) and type(given) not in _SCORES:
         onward = transforms.ComposeTransform(given.transforms)
@@ -68,7 +68,7 @@ def centre_of(given: dist.Distribution, shape: tuple[int, ...]) -> jax.Array:
 
 
 def _kind(given) -> _Score | None:
-    """What scores values of a distribution: by its own class, or by its moments."""
+    """Return the score functions of a distribution: those of its class, or by its moments."""
     kind = _SCORES.get(type(given))
     if kind is not None or given.event_shape or isinstance(given, WITH_ATOMS):
         return kind
@@ -84,7 +84,7 @@ def _by_moments(given, value):
 
 
 def _by_quantiles(given, value):
-    """By median and spread, where moments may be infinite, of the value as a real number."""
+    """Score by median and spread of the value as a real number, as moments may be infinite."""
     free = dist.biject_to(given.support).inv
     low, middle, high = (free(given.icdf(each)) for each in (0.1587, 0.5, 0.8413))
     return 2.0 * (free(value) - middle) / (high - low)
@@ -103,7 +103,7 @@ def _lognormal(given, value):
 
 
 def _inverse_gamma(given, value):
-    """By its reciprocal's moments: its own may be infinite."""
+    """Score by the moments of the reciprocal, as those of the value may be infinite."""
     return (given.concentration - given.rate / value) / jnp.sqrt(given.concentration)
 
 
@@ -169,7 +169,7 @@ _SCORES = (
         dist.VonMises: _Score(_von_mises, _location),
     }
 )
-#: Some single values of these have a probability.
+#: Distributions in which single values have a positive probability.
 WITH_ATOMS = (dist.Delta, dist.HurdleProbs)
 _LOG_RESTS = {
     dist.GaussianRandomWalk: lambda given, value: -jnp.log(given.scale)[..., None],

@@ -5,14 +5,14 @@ transformation,
 
     T(eta)^2 = nu (exp(u) - 1),    u = (g eta)^2 / nu,    g = (8 nu + 3) / (8 nu + 1),
 
-and the density of eta takes up the difference, which from nu = 2 on is about 2 % for |eta| to
-2 (further out eta has lighter tails).  With C the constant of the density of t, its log
-relative to the normal one is
+and the density of eta corrects the difference, which is about 2 % for nu of at least 2 and |eta| up
+to 2 (further out eta has lighter tails).  With C the constant of the density of t, its log relative
+to the normal one is
 
     log(sqrt(2 pi) g C) + (1 - g^2) eta^2 / 2 + u / 4 - log(sinh(u / 2) / (u / 2)) / 2.
 
-T is finite for |eta| to 30 if nu is at least 1, as a known one must be; a prior may allow less,
-and for nu = 0.25 T is finite for |eta| to 7.
+T is finite for |eta| up to 30 if nu is at least 1, as a known nu must be.  A prior may allow
+smaller nu: for nu = 0.25, T is finite for |eta| up to 7.
 
 References
 ----------
@@ -39,7 +39,7 @@ _LOG_SINHC = np.append(
 _LOG1P = (-1.0) ** (_POWERS - 1) / _POWERS
 #: log(Gamma(x + 1/2) / Gamma(x)) = log(x) / 2 + these times x^-11, x^-9, ..., x^-1.
 _GAMMA_RATIO = (691 / 180224, -31 / 18432, 17 / 14336, -1 / 640, 1 / 192, -1 / 8)
-#: By how much the argument is moved up for this series.
+#: Shift of the argument for this series.
 _SHIFT = 12
 
 

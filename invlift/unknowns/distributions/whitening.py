@@ -1,7 +1,8 @@
-"""Latent values: NumPyro's distributions with traced parameters, as maps of standard normal z.
+"""Maps from standard normal z to latent values of NumPyro's distributions, traced or not.
 
-The map is exact for those with a simple one, else it is NumPyro's from the real numbers to the
-support, of which the density relative to the standard normal one is left over.
+Parameters may be traced.  The map is exact if there is a simple one.  Otherwise it is NumPyro's map
+from the real numbers to the support, and the density relative to the standard normal one remains to
+be added.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from invlift.unknowns.distributions import families
 from invlift.unknowns.distributions.base import Distribution
 
 Shape = tuple[int, ...]
-#: NumPyro's classes that are a family of the library.  A subclass may mean something else.
+#: NumPyro's classes with an equal family in invlift.  A subclass may be another distribution.
 FAMILIES: dict[type[dist.Distribution], Callable[[Any], Distribution]] = {
     dist.Normal: lambda given: families.Normal(given.loc, given.scale),
     dist.LogNormal: lambda given: families.Lognormal(given.loc, given.scale),
@@ -35,9 +36,9 @@ _WRAPPERS = (dist.Independent, dist.ExpandedDistribution, dist.MaskedDistributio
 
 
 def has_law_of(given: dist.Distribution, *classes: type[dist.Distribution]) -> bool:
-    """Whether a distribution is one of some classes and takes its density and draws from there.
+    """Return whether a distribution is of some classes and has their density, draws and quantiles.
 
-    A subclass with methods of its own has another density, which must not be ignored.
+    A subclass that overrides a method has another density, which must not be ignored.
     """
     methods = ("log_prob", "sample", "icdf")
     return any(
@@ -48,14 +49,14 @@ def has_law_of(given: dist.Distribution, *classes: type[dist.Distribution]) -> b
 
 
 def unwrapped(given: dist.Distribution) -> dist.Distribution:
-    """The distribution without what only reshapes or masks it."""
+    """Return the distribution without wrappers that only reshape or mask it."""
     while has_law_of(given, *_WRAPPERS):
         given = given.base_dist
     return given
 
 
 def mask_of(given: dist.Distribution) -> jax.Array | bool:
-    """Which values count: of a shape that goes with theirs, or a single answer."""
+    """Return the mask of the values in use: an array that broadcasts with them, or one bool."""
     while has_law_of(given, *_WRAPPERS):
         if isinstance(given, dist.MaskedDistribution):
             mask, after = given._mask, (None,) * given.event_dim
@@ -65,14 +66,14 @@ def mask_of(given: dist.Distribution) -> jax.Array | bool:
 
 
 class Whitening(NamedTuple):
-    """A map of standard normal variables to values of a shape.
+    """A map from standard normal variables to values of a shape.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the variables.
+        Shape of the variables.
     transform : callable
-        Variables of that shape to the value.
+        Map from variables of that shape to the value.
     """
 
     shape: Shape
@@ -82,16 +83,16 @@ class Whitening(NamedTuple):
 def exact_whitening(
     given: dist.Distribution, shape: Shape, *, by_quantiles: bool = False
 ) -> Whitening | None:
-    """A map that gives values of the distribution exactly; None if there is no simple one.
+    """Return an exact map from standard normal variables to values; None if none is simple.
 
     Parameters
     ----------
     given : numpyro.distributions.Distribution
         Parameters may be traced.
     shape : tuple of int
-        Of the values, batches that it is expanded to first.
+        Shape of the values; the batches to which it is expanded come first.
     by_quantiles : bool
-        Whether independent numbers may be made by ``icdf``, which tells little of far tails.
+        True if ``icdf`` may be used for independent numbers; it is inaccurate in far tails.
     """
     given = unwrapped(given)
     if type(given) in FAMILIES:
@@ -120,12 +121,12 @@ def _has_quantiles(given: dist.Distribution) -> bool:
 
 
 def coordinate_shape(given: dist.Distribution, shape: Shape) -> Shape:
-    """Shape of the real numbers that NumPyro maps to values of a shape."""
+    """Return the shape of the real numbers that NumPyro maps to values of a shape."""
     return tuple(dist.biject_to(given.support).inverse_shape(shape))
 
 
 def _cauchy(given, z):
-    """By the quantile of Phi(z), accurate in both tails."""
+    """Map z by the quantile of Phi(z), accurate in both tails."""
     is_below = z < 0.0
     below = -1.0 / jnp.tan(np.pi * ndtr(jnp.where(is_below, z, -1.0)))
     above = 1.0 / jnp.tan(np.pi * ndtr(-jnp.where(is_below, 1.0, z)))
@@ -167,14 +168,14 @@ _EXACT = {
 
 
 def lower_of(given: dist.Distribution) -> jax.Array:
-    """Lower triangular L of a distribution of vectors whose covariance is proportional to L L^T."""
+    """Return the lower triangular L of a distribution with covariance proportional to L L^T."""
     if isinstance(given, dist.LowRankMultivariateNormal):
         return jnp.linalg.cholesky(given.covariance_matrix)
     return given.scale_tril
 
 
 def solved(matrix: jax.Array, vectors: jax.Array, *, lower: bool) -> jax.Array:
-    """Vectors along the last axis, multiplied by the inverse of a triangular matrix."""
+    """Multiply vectors along the last axis by the inverse of a triangular matrix."""
     solve = partial(solve_triangular, lower=lower)
     return jnp.vectorize(solve, signature="(n,n),(n)->(n)")(matrix, vectors)
 
@@ -184,7 +185,7 @@ def _times(lower, z):
 
 
 def _euler_maruyama(given, shape):
-    """By its increments, for one path."""
+    """Return the map from increments to one path; None if its start has no map."""
     first = exact_whitening(given.init_dist, shape[1:])
     if first is None:
         return None

@@ -1,4 +1,4 @@
-"""What a prior must be: a transformation of standard normal variables.
+"""Base classes of priors: transformations of standard normal variables.
 
 The coefficients of the model are x = X(w) with w standard normal (Au, Graham & Thiery 2023, section
 5.1).  Where X is affine, x = mean + S w, which makes much of the lift cheaper.
@@ -17,25 +17,25 @@ from invlift.unknowns.transformation import Tangent, Transformation
 
 
 class Prior(Transformation):
-    """Standard normal w, (m,), to coefficients x, (N,).
+    """Map from standard normal w, (m,), to coefficients x, (N,).
 
-    A subclass defines what :class:`Transformation` says.  A prior of a field on a mesh also has
+    A subclass implements :class:`Transformation`.  A prior of a field on a mesh also has
     ``location`` ("nodes" or "cells"), ``mesh`` and ``pointwise_std()``, and may have ``nominal``,
-    what it was asked to be; one of unknowns by name has ``parts``, ``shapes`` and their units.
+    its requested properties.  A prior of named unknowns has ``parts``, ``shapes`` and their units.
 
     Attributes
     ----------
     num_white : int
         Number m of standard normal variables.
     is_affine : bool
-        Whether X is affine, x = mean + S w: the derivative S is then the same everywhere.
+        True if X is affine, x = mean + S w: the derivative S is then constant.
     is_identity : bool
-        Whether the coefficients are the variables themselves, x = w.
+        True if the coefficients are the variables themselves, x = w.
     has_tangent : bool
-        Whether :meth:`linearise` has its own derivatives, in place of automatic differentiation.
+        True if :meth:`linearise` has its own derivatives, in place of automatic differentiation.
     materials : mapping of str to float or str
-        Of a field that consists of materials, the conductivity of each by its name, in its unit,
-        or the name of the unknown that it is.
+        For a field that consists of materials, the conductivity of each by name, in its unit; if it
+        is unknown, the name of the unknown.
 
     References
     ----------
@@ -43,10 +43,10 @@ class Prior(Transformation):
     """
 
     has_tangent: ClassVar[bool] = True
-    #: Whether the coefficients are the variables themselves.
+    #: True if the coefficients are the variables themselves.
     is_identity: ClassVar[bool] = False
-    #: Of a field that is made of materials, the conductivity of each by its name: a number, or the
-    #: name of the parameter that it is.
+    #: For a field that consists of materials, the conductivity of each by name: a number, or the
+    #: name of the parameter.
     materials: ClassVar[Mapping[str, float | str]] = MappingProxyType({})
     # Not annotated: as fields of a subclass they would come before its others.
     location = None
@@ -55,7 +55,7 @@ class Prior(Transformation):
 
     @property
     def placed(self) -> dict[int, Transformation]:
-        """Its parts by the number of the first coefficient of each; itself if it has none."""
+        """Parts by the index of their first coefficient; the prior itself if it has no parts."""
         return {0: self}
 
 
@@ -67,7 +67,7 @@ class AffinePrior(Prior):
     Attributes
     ----------
     mean : (N,)
-        Prior mean of the coefficients, in their unit: of a log-conductivity without one.
+        Prior mean of the coefficients, in their unit; a log-conductivity has none.
     num_white : int
         Number m of standard normal variables.
 
@@ -118,7 +118,7 @@ class AffinePrior(Prior):
 
 
 class _Affine(NamedTuple):
-    """S, the same everywhere."""
+    """Derivatives of an affine prior: the constant S."""
 
     prior: AffinePrior
 

@@ -17,13 +17,13 @@ from invlift.unknowns.transformation import Tangent, on_columns
 class MappedPrior(Prior):
     """x = M(v), where v, (n,), are the coefficients of another prior and M is a cheap map.
 
-    A subclass writes ``map``, and ``push_map`` and ``pull_map`` where automatic differentiation
-    would be slow, and says by ``is_map_affine`` whether M is affine.
+    A subclass implements ``map``, and ``push_map`` and ``pull_map`` if automatic differentiation
+    would be slow.  ``is_map_affine`` is true if M is affine.
 
     Attributes
     ----------
     prior : Prior
-        Of v.
+        Prior of v.
     """
 
     is_map_affine: ClassVar[bool] = False
@@ -32,7 +32,7 @@ class MappedPrior(Prior):
 
     @property
     def is_affine(self) -> bool:
-        """Whether map and prior are."""
+        """True if map and prior are affine."""
         return self.is_map_affine and self.prior.is_affine
 
     @property

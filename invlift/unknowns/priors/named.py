@@ -23,7 +23,7 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class NamedPrior(Prior):
-    """Independent unknowns by name.
+    """Prior of independent named unknowns.
 
     Coefficients, (N,), are the entries of all unknowns in their own units, one unknown after the
     other.
@@ -36,9 +36,9 @@ class NamedPrior(Prior):
     units : tuple of str
         Unit of each.
     axes : tuple of tuples of (str, tuple)
-        Of each, names of the axes with their coordinates; empty where they have none.
+        Names of the axes of each unknown, with their coordinates; empty without names.
     main : str
-        The one whose :meth:`parameters` have no name in front.
+        The unknown whose :meth:`parameters` have no prefix.
     """
 
     parts: dict[str, Distribution | Prior] = field()
@@ -59,7 +59,7 @@ class NamedPrior(Prior):
 
     @property
     def is_affine(self) -> bool:
-        """Whether some unknowns have priors, and these are affine, and all others are normal."""
+        """True if all parts are affine, and some of them have their own derivatives."""
         parts = self.parts.values()
         return self._has_tangents and all(part.is_affine for part in parts)
 
@@ -73,7 +73,7 @@ class NamedPrior(Prior):
         return jnp.concatenate(values)
 
     def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
-        """X(w), (N,), and its derivatives: those of the parts, if any has some of its own."""
+        """X(w), (N,), and its derivatives, from those of the parts if any has its own."""
         if not self._has_tangents:
             is_elementwise = all(part.is_elementwise for part in self.parts.values())
             return linearised(self.transform, white, is_elementwise)
@@ -90,12 +90,12 @@ class NamedPrior(Prior):
         return np.concatenate([self.parts[name].sample(rng) for name, _ in self.shapes])
 
     def whiten(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The variables, (m,), of values by name.
+        """Return the variables, (m,), that give values by name.
 
         Raises
         ------
         InputError
-            If a value cannot be, or an unknown has a prior, which is not inverted.
+            If a value is impossible, or an unknown has a prior, which is not inverted.
         """
         scores = []
         for name, _ in self.shapes:
@@ -109,7 +109,7 @@ class NamedPrior(Prior):
         return np.concatenate(scores)
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
-        """What is unknown about the priors among the parts, as `phi_prior_range` of `phi`."""
+        """Unknown parameters of the priors among the parts, such as `phi_prior_range` of `phi`."""
         return {
             f"{self.prefix(name)}{key}": value
             for name, part, own in self.split(white)
@@ -118,16 +118,16 @@ class NamedPrior(Prior):
 
     @property
     def materials(self) -> Mapping[str, float | str]:
-        """Those of the main unknown."""
+        """Materials of the main unknown."""
         return self.parts[self.main].materials if self.main in self.parts else {}
 
     def prefix(self, name: str) -> str:
-        """What precedes the names of the parameters of an unknown."""
+        """Return the prefix of the names of an unknown's parameters."""
         return "" if name == self.main else f"{name}_"
 
     @property
     def distributions(self) -> dict[str, Distribution]:
-        """As :attr:`Prior.distributions`: of numbers, and of what is unknown about priors."""
+        """As :attr:`Prior.distributions`: of numbers, and of unknown parameters of priors."""
         return {
             f"{self.prefix(name)}{key}" if key else name: each
             for name, part in self.parts.items()
@@ -135,13 +135,13 @@ class NamedPrior(Prior):
         }
 
     def split(self, white: jax.Array) -> Iterator[tuple[str, Distribution | Prior, jax.Array]]:
-        """Name, distribution and variables of each unknown."""
+        """Yield name, distribution and variables of each unknown."""
         for (name, _), own in zip(self.shapes, jnp.split(white, self._ends[0]), strict=True):
             yield name, self.parts[name], own
 
     @property
     def firsts(self) -> dict[str, int]:
-        """Number of the first coefficient of each unknown, by its name."""
+        """Index of the first coefficient of each unknown, by its name."""
         return dict(zip((name for name, _ in self.shapes), [0, *self._ends[1]], strict=True))
 
     @property
@@ -151,14 +151,14 @@ class NamedPrior(Prior):
 
     @property
     def _ends(self) -> tuple[list[int], list[int]]:
-        """Where variables and coefficients of all unknowns but the last end."""
+        """Ends of the variables, and of the coefficients, of all unknowns but the last."""
         sizes = [self.parts[name].num_white for name, _ in self.shapes]
         shapes = [math.prod(shape) for _, shape in self.shapes]
         return tuple(np.cumsum(each)[:-1].tolist() for each in (sizes, shapes))
 
 
 class _Beside(NamedTuple):
-    """Tangents of the parts of a prior."""
+    """Derivatives of a prior from those of its parts."""
 
     prior: NamedPrior
     tangents: tuple[Tangent, ...]

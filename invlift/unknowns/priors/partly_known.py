@@ -14,14 +14,14 @@ from invlift.unknowns.priors.mapped import MappedPrior
 
 
 class PartlyKnownPrior(MappedPrior):
-    """A prior of a field, that of the whole body, with values put in where it is known.
+    """The prior of a field on the whole body, with known values inserted.
 
     Build it with :func:`partly_known`.
 
     Attributes
     ----------
     values : (N,)
-        Of the coefficients that are known.
+        Values of the known coefficients.
     is_known : (N,) bool
     """
 
@@ -32,34 +32,34 @@ class PartlyKnownPrior(MappedPrior):
 
     @property
     def location(self) -> str:
-        """Where the coefficients live."""
+        """Location of the coefficients, "nodes" or "cells"."""
         return self.prior.location
 
     @property
     def materials(self) -> Mapping[str, float | str]:
-        """What the field is made of where it is not known."""
+        """Materials of the unknown part of the field."""
         return self.prior.materials
 
     @property
     def mesh(self) -> object | None:
-        """Where the field lives."""
+        """Mesh of the field."""
         return self.prior.mesh
 
     @property
     def nominal(self) -> tuple:
-        """What the field was asked to be where it is not known."""
+        """Requested properties of the unknown part of the field."""
         return self.prior.nominal
 
     def map(self, inner: jax.Array) -> jax.Array:
-        """The field with the values put in, (N,)."""
+        """Insert the known values into the field, (N,)."""
         return jnp.where(self.is_known, self.values, inner)
 
     def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
-        """Directions, (N,) or (N, k), without what is known."""
+        """Set directions, (N,) or (N, k), to zero at known coefficients."""
         return jnp.where(self.is_known, 0.0, directions.T).T
 
     def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
-        """The same of values: it is symmetric."""
+        """As :meth:`push_map`, for values, (N,) or (N, k): the map is symmetric."""
         return self.push_map(inner, values)
 
     def pointwise_std(self) -> np.ndarray:
@@ -68,13 +68,13 @@ class PartlyKnownPrior(MappedPrior):
 
 
 def partly_known(prior: Prior, known: np.ndarray) -> Prior:
-    """The prior of a field with values put in where they are known.
+    """Return the prior of a field with known values inserted.
 
     Parameters
     ----------
     prior : Prior
-        Of the field on the whole body: what lies on two sides of a known part is as closely related
-        as if it were not there.
+        Prior of the field on the whole body.  A known part does not change how places on its two
+        sides are correlated.
     known : (N,) array
         Values where they are known, NaN elsewhere.
     """

@@ -1,4 +1,4 @@
-"""Parameters that are standard normal themselves."""
+"""Prior of parameters that are standard normal."""
 
 from __future__ import annotations
 
