@@ -1,1 +1,1 @@
-"""Which readings, and which combinations of them, are lifted."""
+"""Choice of the readings, or combinations of readings, that are lifted."""

@@ -1,7 +1,7 @@
-"""Directions that the readings determine, and how many of them have to be lifted.
+"""Directions that the readings determine, and the number of them that must be lifted.
 
-All of matrices of few rows, by NumPy: derivatives A, (n, m), of n readings or combinations of them
-by m whitened unknowns, in standard deviations of the noise.
+All functions use NumPy on matrices of few rows: derivatives A, (n, m), of n readings or
+combinations of them by m whitened unknowns, in standard deviations of the noise.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Numbers of combinations that are tried, each about a quarter larger: each needs programs of its
-#: own.
+#: Numbers of combinations that are tried, each about a quarter larger than the last: each needs its
+#: own compiled programs.
 NUMBERS = (10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)
 #: Largest precision of the density, relative to that of the reference, that does not limit steps.
 #: On the disc with 300 readings it is 1.2 with 10 to 16 combinations, with steps of 1.50, and 1.5
@@ -22,7 +22,7 @@ LEAST_VALUE = 0.3
 
 
 def orthonormal(columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Orthonormal columns that span given ones, (d, p), each within a group of readings."""
+    """Return orthonormal columns that span given ones, (d, p), each within a group of readings."""
     parts = []
     for group in np.unique(groups):
         left, values, _ = np.linalg.svd(columns[groups == group], full_matrices=False)
@@ -34,12 +34,12 @@ def orthonormal(columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 class Directions(NamedTuple):
-    """Singular vectors of the derivatives A of rows in groups, the widest first.
+    """Singular vectors of derivatives A with rows in groups, the largest singular value first.
 
     Attributes
     ----------
     left : (n, r)
-        Within the groups.
+        Left vectors, each within a group.
     values : (r,)
     right, inner : (m, s), (n, s)
         A = inner right^T, right orthonormal.
@@ -52,7 +52,7 @@ class Directions(NamedTuple):
 
     @classmethod
     def of(cls, matrix: np.ndarray, groups: np.ndarray) -> Directions:
-        """Of a matrix, (n, m), whose rows are in groups, (n,) int."""
+        """Compute the directions of a matrix, (n, m), whose rows are in groups, (n,) int."""
         left, values, along = np.linalg.svd(matrix, full_matrices=False)
         is_kept = values > max(1e-10 * values[0], 1e-300)
         right, inner = along[is_kept].T, left[:, is_kept] * values[is_kept]
@@ -64,7 +64,7 @@ class Directions(NamedTuple):
         return cls(left[:, order], values[order], right, inner)
 
     def rest(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Singular vectors (n, r), values (r,) and vectors (m, r) of what is not lifted."""
+        """Return singular vectors (n, r), values (r,) and vectors (m, r) of the part not lifted."""
         lifted = self.left[:, :number]
         inner = self.inner - lifted @ (lifted.T @ self.inner)
         left, values, along = np.linalg.svd(inner, full_matrices=False)
@@ -73,9 +73,10 @@ class Directions(NamedTuple):
 
 
 def number_to_lift(directions: Directions, others: list[np.ndarray]) -> int:
-    """How many combinations are lifted, with derivatives (n, m) from elsewhere.
+    """Return the number of combinations to lift, given derivatives (n, m) at other points.
 
-    All that tell anything, where those are not finite: then nothing is known of what is curved.
+    If those are not finite, it is the number of all informative combinations, as nothing is known
+    about curvature.
     """
     most = directions.values.size
     if not all(np.isfinite(each).all() for each in others):
@@ -96,14 +97,14 @@ def number_to_lift(directions: Directions, others: list[np.ndarray]) -> int:
 
 
 def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factors (n, r) and, orthonormal, (m, r), without singular values below the least."""
+    """Return factors (n, r) and, orthonormal, (m, r), without singular values below the least."""
     left, values, along = np.linalg.svd(matrix, full_matrices=False)
     is_kept = values > LEAST_VALUE
     return left[:, is_kept] * values[is_kept], along[is_kept].T
 
 
 def _coordinates(columns: list[np.ndarray]) -> list[np.ndarray]:
-    """Matrices of columns, (m, r), in one basis of all of them: (p, r)."""
+    """Express matrices of columns, (m, r), in one basis of all of them: (p, r)."""
     basis, parts = [], []
     for rest in columns:
         part = []
@@ -118,11 +119,11 @@ def _coordinates(columns: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _largest_precision(directions: Directions, number: int, others) -> float:
-    """Of the density on the manifold, by the reference, with derivatives from elsewhere.
+    """Return the largest precision of the density on the manifold, relative to the reference.
 
-    A move v of the field moves the noise variables of what is lifted by A_1 v as well, so that it
-    has the length v^T (I + A_1^T A_1) v; what kicks has the second derivatives A_2^T A_2 less those
-    of the reference.
+    Derivatives are those at other points.  A move v of the field also moves the noise variables of
+    the lifted part by A_1 v, so that it has the squared length v^T (I + A_1^T A_1) v.  The force
+    has the derivatives A_2^T A_2 minus those of the reference.
     """
     lifted = directions.left[:, :number]
     _, values, own = directions.rest(number)
@@ -140,7 +141,7 @@ def _largest_precision(directions: Directions, number: int, others) -> float:
 
 
 def padded(directions: np.ndarray, precisions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """With directions of the prior's precision, to a number for which programs may be at hand."""
+    """Pad by directions of the prior's precision, to a number for which programs may exist."""
     num = next((each for each in (0, *NUMBERS) if each >= precisions.size), precisions.size)
     more = (0, num - precisions.size)
     return np.pad(directions, ((0, 0), more)), np.pad(precisions, more, constant_values=1.0)

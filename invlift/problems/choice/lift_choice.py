@@ -1,11 +1,11 @@
-"""Which combinations of many readings are lifted, and what the others have for a reference.
+"""Choice of the combinations of many readings to lift, and of the reference for the rest.
 
 At the mode, the readings' derivatives A by the whitened unknowns, in standard deviations of the
-noise, have few large singular values: most readings tell nothing that others have not told.  The
-leading left singular vectors are lifted.  The rest A_2 goes into the reference, with covariance
-(I + A_2^T A_2)^-1, which is the posterior's where it is linear (Bui-Thanh, Ghattas, Martin &
-Stadler 2013, section 5): only what is curved and tells much has to be lifted.  How much that is,
-derivatives at draws of the Laplace approximation say.
+noise, have few large singular values: most readings are redundant.  The leading left singular
+vectors are lifted.  The rest A_2 enters the reference, with covariance (I + A_2^T A_2)^-1, which is
+that of the posterior if the problem is linear (Bui-Thanh, Ghattas, Martin & Stadler 2013, section
+5).  Only directions that are both informative and curved must therefore be lifted.  Their number
+follows from derivatives at draws of the Laplace approximation.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from invlift.problems.scale_coordinate import typical_scale, with_scale_coordina
 from invlift.problems.starts.fit import initial_point
 from invlift.programs.compilation import program
 
-#: Readings, unknowns, and readings for each scale of the noise up to which all readings are lifted:
-#: fewer combinations save next to nothing.
+#: Numbers of readings or unknowns, and of readings for each scale of the noise, up to which all
+#: readings are lifted: fewer combinations save almost nothing.
 FEW, FEW_OF_A_SCALE = 30, 10
-#: Readings from which on derivatives are found from products with few vectors.
+#: Number of readings above which derivatives are computed from products with few vectors.
 MANY_READINGS = 400
-#: Random directions at first and at most, doubled while what they miss changes all readings by more
-#: standard deviations of the noise together, as directions beside them show (Halko, Martinsson &
-#: Tropp 2011, section 4.3).
+#: First and largest number of random directions; standard deviations of the noise by which the part
+#: that they miss may change all readings together, before their number is doubled; and number of
+#: further directions that measure it (Halko, Martinsson & Tropp 2011, section 4.3).
 NUM_DIRECTIONS, MOST_DIRECTIONS, MOST_MISSED, NUM_PROBES = 64, 256, 2.0, 8
-#: Modes that are looked for, draws at which derivatives are compared with those at the heaviest
-#: mode, by how much the log mass of a mode falls short that does not count, and standard deviations
-#: between modes that are the same.
+#: Number of searches for modes; draws at which derivatives are compared with those at the heaviest
+#: mode; difference of log mass above which a mode is negligible; and standard deviations below
+#: which two modes are the same.
 NUM_MODES, NUM_DRAWS, NEGLIGIBLE, SAME = 3, 2, np.log(100.0), 0.5
-#: Standard deviations below the most probable noise: the smallest plausible one.
+#: Standard deviations from the most probable noise down to the smallest plausible noise.
 SMALLEST = 2.0
 
-#: Of arrays of a reference.
+#: Names of the arrays of a reference.
 NAMES = (
     *(f"{of}_{part}" for of in ("noise", "white") for part in ("mode", "directions", "precisions")),
     "lifted",
@@ -69,18 +69,19 @@ NAMES = (
 
 
 class Choice(NamedTuple):
-    """What was computed for a problem and decides its draws.
+    """Choices computed for a problem, on which its draws depend.
 
     Attributes
     ----------
     scale : float or None
         See :func:`~invlift.problems.scale_coordinate.typical_scale`.
     reference : Reference or None
-        Of the unknowns; None: their prior.  A :class:`~invlift.problems.choice.partly_lifted.Lift`
-        has the combinations that are lifted; else all readings are, if any.
+        Reference of the unknowns; None: their prior.  A
+        :class:`~invlift.problems.choice.partly_lifted.Lift` has the combinations that are lifted;
+        otherwise all readings are lifted, if any.
     basis, predicted : (d, p), (d,) or None
-        Of :func:`~invlift.problems.choice.partly_lifted.condensed_problem`; None where d is not
-        large.
+        Arguments of :func:`~invlift.problems.choice.partly_lifted.condensed_problem`; None if d is
+        not large.
     """
 
     scale: float | None
@@ -89,14 +90,14 @@ class Choice(NamedTuple):
     predicted: np.ndarray | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What there is, by name."""
+        """Return the arrays of the choice, by name."""
         own = dict(zip(NAMES, jax.tree.leaves(self.reference), strict=False))
         own |= {"scale": self.scale, "condensed": self.basis, "predicted": self.predicted}
         return {name: np.asarray(leaf) for name, leaf in own.items() if leaf is not None}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Choice:
-        """The choice of its :meth:`arrays`."""
+        """Restore a choice from its :meth:`arrays`."""
         *names, lifted = NAMES
         scale, reference = arrays.get("scale"), None
         if names[0] in arrays:
@@ -109,7 +110,7 @@ class Choice(NamedTuple):
         return cls(scale, reference, arrays.get("condensed"), arrays.get("predicted"))
 
     def condensed(self, problem: InverseProblem) -> InverseProblem:
-        """The problem with which modes and starts are looked for."""
+        """Return the problem that is used to search for modes and starts."""
         if self.basis is None:
             return problem
         return condensed_problem(problem, self.basis, self.predicted)
@@ -118,16 +119,17 @@ class Choice(NamedTuple):
 def choose(
     problem: InverseProblem, *, target_kind: Literal["manifold", "density", "laplace"] = "manifold"
 ) -> Choice:
-    """What is lifted of a problem, its reference, and the coordinate of its noise's scale.
+    """Choose what is lifted of a problem, its reference, and the coordinate of its noise scale.
 
-    All readings are lifted, unless there are many, of many unknowns; and where no mode is found.
+    All readings are lifted, unless there are many readings and many unknowns.  They are also lifted
+    if no mode is found.
 
     Parameters
     ----------
     problem : InverseProblem
     target_kind : str
-        That of the sampler.  Combinations are chosen to be lifted on a manifold alone; "laplace"
-        has the Laplace approximation as the reference.
+        Kind of the sampler's target.  Combinations are chosen for "manifold" alone; "laplace" takes
+        the Laplace approximation as the reference.
 
     Raises
     ------
@@ -151,7 +153,7 @@ def choose(
     )
     own = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
     modes = _modes(choice.condensed(own)) if is_choosing or has_many else []
-    if modes and has_many:  # once more, with what readings depend on there
+    if modes and has_many:  # again, with the changes of readings there
         has_scale = own.noise.scale.num_white > 0
         sigma = np.asarray(own.noise.sigma(modes[0].zeta)) if has_scale else 1.0
         basis, predicted = _sketch(own, modes[0].white, sigma)
@@ -166,16 +168,16 @@ def choose(
 
 
 def with_few_readings(problem: InverseProblem) -> InverseProblem:
-    """The problem, or where it has many readings one of combinations with nearly its modes."""
+    """Return the problem; with many readings, one of few combinations with nearly equal modes."""
     if problem.num_observations <= MANY_READINGS:
         return problem
     return choose(problem, target_kind="density").condensed(problem)
 
 
 def _modes(problem: InverseProblem) -> list[Mode]:
-    """Different modes that hold some of the posterior probability, the heaviest first.
+    """Return different modes that hold some of the posterior probability, the heaviest first.
 
-    The first is looked for from the middle of the prior.
+    The first search starts from the middle of the prior.
     """
     found = []
     for number in range(NUM_MODES):
@@ -195,9 +197,10 @@ def _modes(problem: InverseProblem) -> list[Mode]:
 
 
 def _sketch(problem: InverseProblem, white: np.ndarray, sigma) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal columns, (d, p), that span nearly all changes of readings over weights.
+    """Return orthonormal columns, (d, p), that span nearly all changes of weighted readings.
 
-    And the readings, (d,).  Sigma, () or (d,), is that of the readings over their weights.
+    Also return the readings, (d,).  Weighted readings are divided by their weights; ``sigma``, ()
+    or (d,), is the scale of their noise.
     """
     rng, groups = np.random.default_rng(0), _groups(problem)
     most = min(*white.shape, groups.size)
@@ -216,7 +219,7 @@ def _sketch(problem: InverseProblem, white: np.ndarray, sigma) -> tuple[np.ndarr
 
 
 def _groups(problem: InverseProblem) -> np.ndarray:
-    """Which readings share a scale: (d,) int."""
+    """Return the index of the scale of each reading, (d,) int."""
     groups = getattr(problem.noise.scale, "groups", None)
     return np.zeros(problem.num_observations, int) if groups is None else np.asarray(groups)
 
@@ -227,13 +230,13 @@ def _scales(problem: InverseProblem) -> int:
 
 
 def _columns(values) -> np.ndarray:
-    """(d,) as one column, () as it is."""
+    """Return (d,) as one column, and () as it is."""
     values = np.asarray(values)
     return values[:, None] if values.ndim else values
 
 
 def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | None:
-    """The combinations and references for a problem in the coordinates of its choice."""
+    """Return the combinations and references for a problem in the coordinates of its choice."""
     small, mode, groups = choice.condensed(problem), modes[0], _groups(problem)
     spread = (mode.directions**2 @ (1.0 / mode.curvatures)) ** 0.5
     whites = [mode.white, *(each.white for each in modes[1:]), *_draws(mode)]
@@ -245,7 +248,7 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
     if not directions.values.size:  # no reading depends on the unknowns
         return None
     number = number_to_lift(directions, scaled[1:])
-    # The scale of means has a narrow density all the same, which its reference takes.
+    # The scale of means still has a narrow density, for which a reference is needed.
     if number == problem.num_observations and not problem.noise.scale.has_data:
         return None
     residual, scale, _ = parts[0]
@@ -260,16 +263,17 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
 
 
 def _draws(mode: Mode) -> np.ndarray:
-    """Of the Laplace approximation of w, (NUM_DRAWS, m)."""
+    """Draw w from its Laplace approximation, (NUM_DRAWS, m)."""
     _, values, along = np.linalg.svd(mode.by_white, full_matrices=False)
     white = np.random.default_rng(2).standard_normal((NUM_DRAWS, mode.white.size))
     return mode.white + white + (white @ along.T) * ((1.0 + values**2) ** -0.5 - 1.0) @ along
 
 
 def _reference(directions: Directions, number: int, residual: np.ndarray, white: np.ndarray):
-    """Standard deviations of predicted rows, (n,), and the reference of w.
+    """Return standard deviations of predicted rows, (n,), and the reference of w.
 
-    Given the rows that are not lifted, with a residual in standard deviations at the mode, (n,).
+    Both are given the part that is not lifted, with a residual in standard deviations at the mode,
+    (n,).
     """
     left, values, along = directions.rest(number)
     mean = along @ (values / (1.0 + values**2) * (left.T @ residual + values * (along.T @ white)))
@@ -278,9 +282,9 @@ def _reference(directions: Directions, number: int, residual: np.ndarray, white:
 
 
 def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximation:
-    """That of zeta, (h,), given what is left of the readings; the prior's if they are known.
+    """Return the reference of zeta, (h,), given the part of the readings that is not lifted.
 
-    With standard deviations of predicted readings over weights, (d,).
+    ``spread`` are the standard deviations of predicted readings divided by weights, (d,).
     """
     if not problem.noise.num_parameters:
         return standard_normal(0)
@@ -297,9 +301,10 @@ def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximat
 
 @program
 def _most_probable_noise(problem: InverseProblem, basis, predicted, combined, theta):
-    """Where what is left is most probable, (h,), and eigenvalues and vectors of the Hessian.
+    """Return the most probable zeta, (h,), given the rest, and eigenpairs of the Hessian.
 
-    With predicted readings, (d,), of which combinations that are lifted, (k,), have no residual.
+    The rest is the part of the readings that is not lifted.  Predicted readings, (d,), are such
+    that the lifted combinations, (k,), have no residual.
     """
     zeta, white = problem.split(theta)
     lifted = noise_of_combinations(problem, basis)
@@ -315,7 +320,7 @@ def _most_probable_noise(problem: InverseProblem, basis, predicted, combined, th
 
 @program
 def _start(problem: InverseProblem, number):
-    """Near the data from the draw of a number, (h + m,)."""
+    """Return a start near the data from the draw with this number, (h + m,)."""
     drawn, _ = initial_point(problem, jax.random.key(number))
     return drawn[: problem.num_unknowns]
 
@@ -327,10 +332,10 @@ def _mode(problem: InverseProblem, theta):
 
 @program
 def _told(problem: InverseProblem, zeta, white):
-    """Residuals and scales of readings, (d,), and derivatives by w over these, (d, m).
+    """Return residuals and scales of readings, (d,), and derivatives by w over scales, (d, m).
 
-    So that the log density of a reading is -(residual - change / scale)^2 / 2 about, and exactly of
-    normal noise: of any other, the scale is that of its Fisher information.
+    The log density of a reading is about -(residual - change / scale)^2 / 2, and exactly so for
+    normal noise.  For any other noise, the scale is that of its Fisher information.
     """
     predicted, by_white = problem.value_and_jacobian(white)
     found = problem.noise.score_and_information(predicted, zeta, problem.observed)
@@ -340,7 +345,7 @@ def _told(problem: InverseProblem, zeta, white):
 
 @program
 def _pushed(problem: InverseProblem, white, directions):
-    """Readings, (d,), and their derivatives along directions, (n, m): (n, d)."""
+    """Return readings, (d,), and their derivatives, (n, d), along directions, (n, m)."""
     predicted, push = jax.linearize(
         lambda white: problem.model(problem.prior.transform(white)), white
     )

@@ -1,10 +1,10 @@
-"""Readings that are the same function of the unknowns, as one: their mean.
+"""Merging of readings that are the same function of the unknowns into their mean.
 
-With Gaussian noise of standard deviation s w_i, weights w_i known, n readings of one function F
-tell of it what their weighted mean tells, with standard deviation s (sum w_i^-2)^-1/2.  What is
-left of them has a density of s alone (sufficiency: Gelman et al. 2013, Bayesian Data Analysis,
-section 2.5).  The posterior is the same, and a place that is read a thousand times costs what one
-reading costs.
+With Gaussian noise of standard deviation s w_i and known weights w_i, the weighted mean of n
+readings of one function F is a sufficient statistic of F.  Its standard deviation is s (sum
+w_i^-2)^-1/2.  The density of the residuals from the mean depends on s alone (Gelman et al. 2013,
+Bayesian Data Analysis, section 2.5).  The posterior is the same, and a place that is read a
+thousand times costs as much as one reading.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from invlift.problems.problem import InverseProblem
 
 
 class ScaleOfMeans(Scale):
-    """Unknown scale of the means of readings, each of readings with one scale.
+    """Unknown scale of means of readings; the readings of a mean share one scale.
 
-    Its log reference holds the density of what the means leave over of the readings.
+    Its log reference includes the density of the residuals from the means.
 
     Attributes
     ----------
     scale : Scale
-        Of a reading of each mean.
+        Scale of a reading of each mean.
     weights : () or (r,)
-        Standard deviations of the means over those of a reading.
+        Standard deviations of the means, divided by the scale.
     counts : (r,)
-        Readings of each mean.
+        Number of readings of each mean.
     squares : (r,)
-        Sums of squares of these less the mean.
+        Weighted sums of squares of their residuals from the mean.
     """
 
     has_data: ClassVar[bool] = True
@@ -69,7 +69,7 @@ class ScaleOfMeans(Scale):
         return self.scale.parameter(zeta)
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
-        """As :meth:`Scale.log_reference`, with the log density of what is left, less a constant."""
+        """As :meth:`Scale.log_reference`, plus the residuals' log density up to a constant."""
         sigma = self.scale.transform(zeta)
         rest = (self.counts - 1.0) * jnp.log(sigma) + 0.5 * self.squares / sigma**2
         return self.scale.log_reference(zeta) - jnp.sum(rest)
@@ -79,21 +79,21 @@ class ScaleOfMeans(Scale):
         return self.scale.sample(rng)
 
     def near(self, sigma: jax.Array) -> ScaleOfMeans:
-        """As :meth:`Scale.near`, of the scale of a reading."""
+        """As :meth:`Scale.near`, for the scale of a reading."""
         return replace(self, scale=self.scale.near(sigma))
 
 
 class MergedProblem(InverseProblem):
-    """A problem with means in the place of readings of one function.  Build it with :func:`merged`.
+    """A problem in which means replace readings of one function.  Build it with :func:`merged`.
 
     Attributes
     ----------
     asked : InverseProblem
-        With d readings.
+        The problem with d readings.
     rows : (r,) int
-        A reading of each mean.
+        Index of a reading of each mean.
     means : (d,) int
-        The mean of each reading.
+        Index of the mean of each reading.
     """
 
     asked: InverseProblem = field(kw_only=True)
@@ -106,11 +106,11 @@ class MergedProblem(InverseProblem):
         return self.asked
 
     def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
-        """As :meth:`InverseProblem.readings_of_whole`, of those of the means, (r,)."""
+        """As :meth:`InverseProblem.readings_of_whole`, from those of the means, (r,)."""
         return predicted[self.means]
 
     def number_in_whole(self, index: int) -> int:
-        """That of a reading of a mean."""
+        """As :meth:`InverseProblem.number_in_whole`: the index of one reading of the mean."""
         return int(self.rows[index])
 
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
@@ -119,7 +119,7 @@ class MergedProblem(InverseProblem):
 
 
 def merged(problem: InverseProblem) -> InverseProblem:
-    """The same posterior with the mean of all readings that are one function of the unknowns.
+    """Replace readings that are one function of the unknowns by their mean.
 
     Parameters
     ----------
@@ -128,8 +128,8 @@ def merged(problem: InverseProblem) -> InverseProblem:
     Returns
     -------
     InverseProblem
-        Itself where no two readings with additive Gaussian noise are known to be one function, and
-        to have noise of one scale.
+        With the same posterior.  The given problem if no two readings with additive Gaussian noise
+        are known to be one function and to have noise of one scale.
     """
     noise = problem.noise
     if type(noise) is not GaussianNoise or noise.relative or noise.censored is not None:
@@ -145,7 +145,7 @@ def merged(problem: InverseProblem) -> InverseProblem:
     observed, size = np.asarray(problem.observed), rows.size
     precisions = np.broadcast_to(1.0 / np.asarray(weights) ** 2, means.shape)
     totals = np.bincount(means, precisions, size)
-    # Less the first of each place: sums of large numbers that are nearly equal lose digits.
+    # Relative to the first reading of each mean: sums of large, nearly equal numbers lose digits.
     apart = observed - observed[rows][means]
     shifts = np.bincount(means, precisions * apart, size) / totals
     sds = jax.device_put(totals**-0.5)

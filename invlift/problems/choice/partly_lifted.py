@@ -1,18 +1,18 @@
-"""Lifting some combinations of many readings, the rest in the density, in a reference that has it.
+"""Lifting of some combinations of many readings, with the rest in the density and reference.
 
-Combinations z = A y of readings y, (d,), are lifted with normal noise.  What is left of the
-likelihood stays in the density,
+Combinations z = A y of readings y, (d,), are lifted with normal noise.  The rest of the likelihood
+stays in the density,
 
     log p(y | F, zeta) - log N(z | A F, zeta),
 
 so that the posterior is the same for any A and any noise of the readings; only steps depend on
-them.  A = Q^T / w with orthonormal columns Q, (d, k), and weights w with which normal noise tells
-as much as theirs.  Where theirs is normal, y = F + s w eta, combinations have the noise that they
-are lifted with, and what is left is independent of it.
+them.  A = Q^T / w with orthonormal columns Q, (d, k), and weights w with which normal noise has the
+same Fisher information as theirs.  If theirs is normal, y = F + s w eta, combinations have exactly
+the noise that they are lifted with, and the rest is independent of it.
 
 The variables of the field are v with w = m + L v, and likewise those of the noise's parameters, so
-that a normal approximation of what is left is standard normal in them.  The posterior is the same
-for any m and L as well.
+that a normal approximation of the rest is standard normal in them.  The posterior is the same for
+any m and L as well.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from invlift.programs.pytrees import Module
 from invlift.unknowns.priors.base import Prior
 from invlift.unknowns.transformation import Tangent
 
-#: Standard deviations of the noise's reference that a start may be off.
+#: Largest distance of a start from the noise's reference, in standard deviations of it.
 FARTHEST = 5.0
 
 
 class Reference(Module):
-    """What the variables of a problem's unknowns have for a reference.
+    """Reference distributions of a problem's unknowns.
 
     Attributes
     ----------
     of_noise : LaplaceApproximation
-        Of the noise's parameters zeta, (h,).
+        Reference of the noise's parameters zeta, (h,).
     of_white : LaplaceApproximation
-        Of the prior's variables w, (m,).
+        Reference of the prior's variables w, (m,).
     """
 
     of_noise: LaplaceApproximation
     of_white: LaplaceApproximation
 
     def colour(self, theta: jax.Array) -> jax.Array:
-        """Unknowns (zeta, w), (h + m,), of variables with these references, (h + m,)."""
+        """Map standard normal variables, (h + m,), to unknowns (zeta, w), (h + m,)."""
         return self._each("colour", theta)
 
     def whiten(self, theta: jax.Array) -> jax.Array:
-        """The variables, (h + m,), of unknowns (zeta, w), (h + m,)."""
+        """Map unknowns (zeta, w), (h + m,), to variables, (h + m,): inverts :meth:`colour`."""
         return self._each("whiten", theta)
 
     def _each(self, name, theta):
@@ -68,7 +68,7 @@ class Reference(Module):
 
 
 class Lift(Reference):
-    """What is lifted of a problem's readings, and what its variables have as their reference.
+    """Combinations of a problem's readings that are lifted, and references of its unknowns.
 
     Attributes
     ----------
@@ -80,12 +80,12 @@ class Lift(Reference):
 
 
 class ReferencePrior(Prior):
-    """A prior in variables v with w = m + L v; their density is told by :class:`Referred`.
+    """A prior in variables v with w = m + L v; their density is in :class:`Referred`.
 
     Attributes
     ----------
     prior : Prior
-        Of w.
+        Prior of w.
     reference : LaplaceApproximation
         Normal with mean m and covariance L L^T.
     """
@@ -95,7 +95,7 @@ class ReferencePrior(Prior):
 
     @property
     def is_affine(self) -> bool:
-        """Whether the prior is."""
+        """True if the prior is affine."""
         return self.prior.is_affine
 
     @property
@@ -134,12 +134,12 @@ class _Through(NamedTuple):
 
 
 class ReferenceNoise(Noise):
-    """Noise in variables xi with zeta = m + L xi, as :class:`ReferencePrior` is a prior.
+    """Noise in variables xi with zeta = m + L xi, as :class:`ReferencePrior` for the prior.
 
     Attributes
     ----------
     noise : Noise
-        Of zeta.
+        Noise with parameters zeta.
     reference : LaplaceApproximation
     """
 
@@ -168,14 +168,14 @@ class ReferenceNoise(Noise):
 
 
 class CombinedNoise(Noise):
-    """Normal noise of combinations of readings over weights, in place of theirs.
+    """Normal noise of combinations of readings divided by weights.
 
     Attributes
     ----------
     noise : Noise
-        Of the d readings.
+        Noise of the d readings.
     rows : (k,) int
-        A reading of each combination, which has its scale.
+        Index of a reading of each combination, whose scale the combination has.
     """
 
     noise: Noise
@@ -203,7 +203,7 @@ class Referred(InverseProblem):
     asked : InverseProblem
     reference : Reference
     condensed : InverseProblem
-        With which starts are looked for: the problem itself, or one of fewer numbers.
+        Problem used to search for starts: the problem itself, or one with fewer readings.
     """
 
     asked: InverseProblem = field(kw_only=True)
@@ -212,7 +212,7 @@ class Referred(InverseProblem):
 
     @property
     def whole(self) -> InverseProblem:
-        """The problem in its own unknowns."""
+        """The problem in its original unknowns."""
         return self.asked.whole
 
     @property
@@ -240,7 +240,7 @@ class Referred(InverseProblem):
         return jnp.concatenate([theta, eta])
 
     def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
-        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the references' volume."""
+        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the references."""
         own, reference = self.reference.colour(jnp.concatenate([zeta, white])), self.reference
         ratio = reference.of_noise.log_ratio(zeta) + reference.of_white.log_ratio(white)
         return self.asked.log_reference_of_unknowns(*self.split(own)) + ratio
@@ -262,12 +262,13 @@ class PartlyLiftedProblem(Referred):
     matrix: jax.Array = field(kw_only=True)
 
     def number_in_whole(self, index: int) -> None:
-        """None: they are combinations."""
+        """Return None: readings are combinations."""
 
     def from_whole(self, lifted: jax.Array) -> jax.Array:
-        """As :meth:`InverseProblem.from_whole`, with noise that what is not lifted allows.
+        """As :meth:`InverseProblem.from_whole`, with noise near its reference.
 
-        Where chains start, that of a draw from the prior is many standard deviations off.
+        Where chains start, the noise of a prior draw is many standard deviations from its
+        reference.
         """
         h = self.noise.num_parameters
         xi = self.reference.of_noise.whiten(lifted[:h])
@@ -275,7 +276,7 @@ class PartlyLiftedProblem(Referred):
         return super().from_whole(jnp.concatenate([near, lifted[h:]]))
 
     def log_density_of_rest(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
-        """Log density of what is not lifted, (), from all predicted readings, (d,)."""
+        """Log density of the part not lifted, (), from all predicted readings, (d,)."""
         asked, own = self.asked, self.reference.of_noise.colour(zeta)
         every = asked.noise.loglikelihood(readings, own, asked.observed)
         return every - self.noise.loglikelihood(self.matrix @ readings, zeta, self.observed)
@@ -292,7 +293,7 @@ def referred(
     reference: Reference | None = None,
     condensed: InverseProblem | None = None,
 ) -> Referred:
-    """The same posterior in variables with a reference.
+    """Return the problem of the same posterior in variables with a reference.
 
     Parameters
     ----------
@@ -300,7 +301,7 @@ def referred(
     reference : Reference
         The standard normal distribution if left out: variables are the unknowns themselves.
     condensed : InverseProblem
-        With which starts are looked for; the problem itself if left out.
+        Problem used to search for starts; the problem's ``searched`` if left out.
     """
     if reference is None:
         sizes = problem.noise.num_parameters, problem.prior.num_white
@@ -323,7 +324,7 @@ def referred(
 
 
 def laplace_reference(problem: InverseProblem) -> Reference:
-    """The Laplace approximation of a posterior, as a reference.
+    """Return the Laplace approximation of a posterior, as a reference.
 
     Raises
     ------
@@ -334,7 +335,7 @@ def laplace_reference(problem: InverseProblem) -> Reference:
 
 
 def laplace_referred(problem: InverseProblem) -> Referred:
-    """The same posterior in variables in which its Laplace approximation is standard normal.
+    """Return the problem in variables in which its Laplace approximation is standard normal.
 
     Raises
     ------
@@ -346,9 +347,9 @@ def laplace_referred(problem: InverseProblem) -> Referred:
 
 @program
 def weights_of(problem: InverseProblem) -> jax.Array:
-    """Standard deviations, (d,), of normal noise that tells as much as a problem's.
+    """Return standard deviations, (d,), of normal noise with the problem's Fisher information.
 
-    Where the scale is unknown they are over it.
+    If the scale is unknown, they are divided by it.
     """
     noise, zeta = problem.noise, jnp.zeros(problem.noise.num_parameters)
     _, information = noise.score_and_information(problem.observed, zeta, problem.observed)
@@ -357,7 +358,7 @@ def weights_of(problem: InverseProblem) -> jax.Array:
 
 
 def noise_of_combinations(problem: InverseProblem, basis: jax.Array) -> CombinedNoise:
-    """What combinations, (k,), of a problem's readings over their weights are lifted with."""
+    """Return the noise with which combinations, (k,), of weighted readings are lifted."""
     rows = jnp.argmax(jnp.abs(basis), axis=0)
     return CombinedNoise(problem.noise.scale, problem.noise, rows)
 
@@ -365,14 +366,14 @@ def noise_of_combinations(problem: InverseProblem, basis: jax.Array) -> Combined
 def partly_lifted_problem(
     problem: InverseProblem, lift: Lift, condensed: InverseProblem | None = None
 ) -> PartlyLiftedProblem:
-    """The same posterior with some combinations alone as readings.
+    """Return the problem of the same posterior in which some combinations alone are lifted.
 
     Parameters
     ----------
     problem : InverseProblem
     lift : Lift
     condensed : InverseProblem
-        With which starts are looked for; the problem itself if left out.
+        Problem used to search for starts; the problem's ``searched`` if left out.
     """
     uncensored = problem.searched
     matrix = problem.of_all_readings(lift.basis.T / weights_of(uncensored))
@@ -390,16 +391,16 @@ def partly_lifted_problem(
 
 
 class CondensedProblem(InverseProblem):
-    """Combinations that nearly stand for all readings: for modes, and for where chains start.
+    """A problem of combinations that nearly replace all readings, to search for modes and starts.
 
     Build it with :func:`condensed_problem`.
 
     Attributes
     ----------
     asked : InverseProblem
-        With d readings.
+        The problem with d readings.
     nearest : (d,)
-        Noise-free readings that differ from them by what is left of them, whatever the unknowns.
+        Noise-free readings whose residuals are the part of the data outside the span of Q.
     """
 
     asked: InverseProblem = field(kw_only=True)
@@ -407,14 +408,14 @@ class CondensedProblem(InverseProblem):
 
     @property
     def whole(self) -> InverseProblem:
-        """The problem of the readings as they are."""
+        """The problem with the original readings."""
         return self.asked.whole
 
     def number_in_whole(self, index: int) -> None:
-        """None: they are combinations."""
+        """Return None: readings are combinations."""
 
     def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
-        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the density of what is left."""
+        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the density of the rest."""
         every = self.asked.noise.loglikelihood(self.nearest, zeta, self.asked.observed)
         rest = every - self.noise.loglikelihood(self.observed, zeta, self.observed)
         return super().log_reference_of_unknowns(zeta, white) + rest
@@ -423,16 +424,16 @@ class CondensedProblem(InverseProblem):
 def condensed_problem(
     problem: InverseProblem, basis: jax.Array, predicted: jax.Array
 ) -> CondensedProblem:
-    """A problem of combinations whose posterior is nearly the same, with few readings.
+    """Return a problem of few combinations whose posterior is nearly the same.
 
     Parameters
     ----------
     problem : InverseProblem
     basis : (d, p)
-        Q: orthonormal columns, each of readings of one scale, that span nearly all that the prior
-        can change of readings over weights.
+        Q: orthonormal columns, each of readings of one scale, that span nearly all changes of
+        weighted readings under the prior.
     predicted : (d,)
-        Noise-free readings for some unknowns.
+        Noise-free readings at some unknowns.
     """
     weights = weights_of(problem)
     matrix, residual = basis.T / weights, (problem.observed - predicted) / weights
