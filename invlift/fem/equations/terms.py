@@ -160,15 +160,15 @@ class WeightedTerm(Term):
         return replace(self, integrals=factor * self.integrals)
 
     def matrices(self, local):
-        """As of :class:`Term`."""
+        """As :meth:`Term.matrices`."""
         return contract(self.integrals, self._weights(local)[:, None, None])
 
     def forces(self, local, solution):
-        """As of :class:`Term`."""
+        """As :meth:`Term.forces`."""
         return contract(self._at_weight_one(solution), self._weights(local)[:, None, None])
 
     def forces_along(self, local, solution):
-        """As of :class:`Term`, by Leibniz' rule."""
+        """As :meth:`Term.forces_along`, by Leibniz' rule."""
         along = derivatives_along(self.weight, [self._at_points(each) for each in local])
         weights = [self._mean(each) for each in along][::-1]
         order = len(weights) - 1
@@ -179,12 +179,12 @@ class WeightedTerm(Term):
         return reduce(add, terms)
 
     def rates(self, local, solution):
-        """As of :class:`Term`."""
+        """As :meth:`Term.rates`."""
         slopes = self._slopes(local)[:, None, None]
         return contract(self._at_weight_one(solution)[:, :, :, None], slopes)
 
     def pull_back_rates(self, local, solution, weights):
-        """As of :class:`Term`."""
+        """As :meth:`Term.pull_back_rates`."""
         by_slopes, by_solution = [], []
         at_one, by_coefficient = self._at_weight_one(solution), jnp.moveaxis(weights, 2, 0)
         for matrix, force, slopes in zip(self.integrals, at_one, self._slopes(local), strict=True):
@@ -194,7 +194,7 @@ class WeightedTerm(Term):
         return self._pull_back_slopes(local, jnp.stack(by_slopes)), _total(by_solution)
 
     def pull_back(self, local, solution, by_matrices, by_forces):
-        """As of :class:`Term`."""
+        """As :meth:`Term.pull_back`."""
         by_weights = [
             _total(contract(matrix, by_matrices)) + _total(contract(force, by_forces))
             for matrix, force in zip(self.integrals, self._at_weight_one(solution), strict=True)
@@ -256,7 +256,7 @@ class GeneralTerm(Term):
     _of_elements = *Term._of_elements, "element"
 
     def matrices(self, local):
-        """As of :class:`Term`."""
+        """As :meth:`Term.matrices`."""
         return self._each(self._matrix)(local, self.shape, self.element)
 
     def loads(self, local):
@@ -264,11 +264,11 @@ class GeneralTerm(Term):
         return self._each(self._load)(local, self.shape, self.element)
 
     def forces(self, local, solution):
-        """As of :class:`Term`."""
+        """As :meth:`Term.forces`."""
         return self._each(self._force)(local, solution, self.shape, self.element)
 
     def rates(self, local, solution):
-        """As of :class:`Term`."""
+        """As :meth:`Term.rates`."""
         return self._each(jax.jacfwd(self._force))(local, solution, self.shape, self.element)
 
     def _matrix(self, local, shape, element):

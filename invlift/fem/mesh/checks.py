@@ -170,7 +170,7 @@ def _raise_element(points, cells, bad, name, expected, found):
 
 
 def row_ids(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give equal rows the same number.
+    """Number the rows of an array such that equal rows have the same number.
 
     Parameters
     ----------

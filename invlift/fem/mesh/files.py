@@ -190,7 +190,7 @@ def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:
 
 
 def _read_gmsh(path: Path) -> meshio.Mesh:
-    """Read a gmsh file whose numbers have been checked, with meshio's printing silenced."""
+    """Read a gmsh file with checked numbers, and suppress the output of meshio."""
     printed = io.StringIO()
     try:
         with (

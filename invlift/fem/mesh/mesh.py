@@ -131,7 +131,7 @@ class Mesh:
 
     @cached_property
     def distinct_facets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Distinct facets (m, dim), one cell of each (m,), and whether it is exterior (m,)."""
+        """Distinct facets, (m, dim), one cell of each, (m,), and mask of exterior ones, (m,)."""
         rows, _ = mesh_checks.facets_of_cells(self.cells)
         ids, first = mesh_checks.row_ids(rows)
         return rows[first], first // (self.dim + 1), np.bincount(ids) == 1
@@ -165,7 +165,7 @@ class Mesh:
 
     @cached_property
     def boundary_cells(self) -> np.ndarray:
-        """The cell behind each of `boundary_facets`, shape (num_exterior,)."""
+        """Cell of each facet in `boundary_facets`, shape (num_exterior,)."""
         _, cell, is_exterior = self.distinct_facets
         return cell[is_exterior]
 

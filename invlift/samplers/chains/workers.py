@@ -143,7 +143,7 @@ class Threads:
 
     @property
     def compile_seconds(self) -> float:
-        """Time until everything was compiled, s."""
+        """Time until all programs were compiled, s."""
         return self._compiling.seconds
 
     def submit(self, segment: Segment) -> Future[list[Block]]:

@@ -83,7 +83,7 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
         return PhasePoint(target.point(position), jnp.zeros_like(position), jnp.asarray(False))
 
     def point_of(self, state: PhasePoint) -> Point:
-        """The target's evaluation at the state's position."""
+        """Return the target's evaluation at the state's position."""
         return state.point
 
     def step(self, target: ConstrainedTarget, rng_key: jax.Array, state: PhasePoint, tuning):

@@ -25,7 +25,7 @@ AUDIT = 2**31 - 2
 
 
 class ManifoldKernel(Kernel, settings=True):
-    """A kernel whose state is, or holds, a constrained target's evaluation at a position."""
+    """Base class of kernels with a state that is, or holds, a constrained target's evaluation."""
 
     target_kind: ClassVar[str] = "manifold"
     standards: ClassVar[Standards] = Standards(
