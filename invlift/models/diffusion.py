@@ -46,7 +46,7 @@ class DiffusionModel(PathModel):
 
     @property
     def move_shape(self) -> tuple[int, int]:
-        """L S, and the number of variables of a step."""
+        """Number L S of steps, and number of variables of a step."""
         return self.at.size, SCHEMES[self.scheme].num_noise * self.num_wiener
 
     def states_from(self, first: jax.Array, values: jax.Array, moves: jax.Array) -> jax.Array:
@@ -71,7 +71,7 @@ class DiffusionModel(PathModel):
         return SCHEMES[self.scheme].step(drift, diffusion, time, length, state, move)
 
     def coefficients_of(self, values: jax.Array) -> tuple[Callable, Callable]:
-        """Drift, (n,), and matrix of the noise, (n, k), as functions of time and state, (n,)."""
+        """Return drift, (n,), and noise matrix, (n, k), as functions of time and state, (n,)."""
         given = unpack(values, self.shapes)
 
         def drift(time, state):

@@ -1,4 +1,4 @@
-"""A user's own JAX function as a model."""
+"""A user's JAX function as a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class JaxFunction(ForwardModel):
     Attributes
     ----------
     fn : callable
-        ``fn(parameters, *arguments) -> observations``, (N,) to (d,), made of JAX operations.
+        ``fn(parameters, *arguments) -> observations``, (N,) to (d,), written in JAX operations.
     arguments : tuple of pytrees
         Data the function needs; arrays given here are not baked into the compiled program.
     """

@@ -25,8 +25,8 @@ class NamedModel(ForwardModel):
     Attributes
     ----------
     fn : callable
-        ``fn(**unknowns)``, made of JAX operations: noise-free readings, (d,) or arrays by name, or
-        these and a dict of further quantities to keep.
+        ``fn(**unknowns)``, written in JAX operations: noise-free readings, (d,) or arrays by name,
+        or these and a dict of further quantities to keep.
     shapes : tuple of (str, tuple of int)
         Names of the unknowns and shapes of their values, as they follow in the coefficients.
     readings : tuple of NamedReading

@@ -38,7 +38,8 @@ def solve_ode(
     Parameters
     ----------
     slope : callable
-        ``slope(t, state)``, made of JAX operations: derivatives by time, a pytree like the state.
+        ``slope(t, state)``, written in JAX operations: derivatives by time, a pytree like the
+        state.
     initial : pytree of arrays
         State at the start; a dict of numbers by name, say.
     times : (T,)

@@ -81,7 +81,7 @@ class StateSpaceModel(PathModel):
 
     @property
     def move_shape(self) -> tuple[int, int]:
-        """T and k."""
+        """Numbers T of times and k of variables of a step."""
         return self.num_times, self.num_noise
 
     @property

@@ -54,7 +54,7 @@ _REMEDY = "give the standard deviation, 0.1 say, or its distribution, half_norma
 
 
 def _parts(noise: Mapping[str, Any], observed: Mapping[str, np.ndarray]) -> list[Scale]:
-    """The scale of each name, in the order of the readings."""
+    """Return the scale of each name, in the order of the readings."""
     if noise.keys() != observed.keys():
         expected = f"a number or a distribution for each of {', '.join(observed)}"
         raise InputError("noise", expected, ", ".join(map(str, noise)) or "none", _REMEDY)

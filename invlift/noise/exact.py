@@ -21,7 +21,7 @@ class ExactReadings(Noise):
     is_exact: ClassVar[bool] = True
 
     def invert(self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array) -> jax.Array:
-        """Zero, (d,): there is nothing left to explain."""
+        """Return zero, (d,): no noise is needed to explain the readings."""
         return jnp.zeros_like(predicted)
 
     def sample(self, rng: np.random.Generator, predicted: np.ndarray, zeta: np.ndarray):
@@ -31,7 +31,7 @@ class ExactReadings(Noise):
     def loglikelihood(
         self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
     ) -> jax.Array:
-        """Zero, (): every draw reproduces the readings."""
+        """Return zero, (): every draw reproduces the readings."""
         return jnp.zeros(())
 
 

@@ -10,7 +10,7 @@ from invlift.unknowns.distributions import Distribution
 
 
 class GaussianNoise(Noise):
-    """Independent Normal noise: T is the identity.  Relative, it is lognormal."""
+    """Independent Normal noise: T is the identity.  If relative, it is lognormal."""
 
 
 def gaussian_noise(

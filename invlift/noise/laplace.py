@@ -22,7 +22,7 @@ class LaplaceNoise(Noise):
     """
 
     def transform(self, eta: jax.Array) -> jax.Array:
-        """-log(2 Phi(-eta)) for eta above 0, and odd."""
+        """T(eta) = -log(2 Phi(-eta)) for eta above 0; T is odd."""
         # By ``where``, as the derivatives of abs and sign at 0 are 0.
         size = jnp.where(eta < 0.0, -eta, eta)
         value = -log_ndtr(-size) - np.log(2.0)

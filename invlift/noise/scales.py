@@ -64,7 +64,7 @@ class Scale(Transformation):
         return self
 
     def check(self, num_readings: int) -> None:
-        """Refuse another number of readings than the scale is for.
+        """Refuse a number of readings for which the scale is not defined.
 
         Raises
         ------

@@ -55,9 +55,9 @@ def inverse_problem(
     ----------
     model : ForwardModel or callable
         Map from coefficients (N,), those of all unknowns one after the other, to observations (d,).
-        Or a function of named unknowns in their own units, ``model(rate=..., start=...)``, made of
-        JAX operations.  It returns the observations, (d,) or a dict of arrays, or these and a dict
-        of further quantities to store with the draws.
+        Or a function of named unknowns in their own units, ``model(rate=..., start=...)``, written
+        in JAX operations.  It returns the observations, (d,) or a dict of arrays, or these and a
+        dict of further quantities to store with the draws.
     prior : Prior or mapping of str to Unknown, Distribution or Prior
         Prior of the N coefficients.  Or distributions of invlift or NumPyro by the names of the
         unknowns: ``{"rate": lognormal(median=1e-3, factor=2), "start": normal(80, 10)}``.  An
@@ -366,7 +366,7 @@ def _differentiate(problem: InverseProblem):
 
 
 def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()) -> InverseProblem:
-    """Inverse problem of a user's own JAX function with standard normal parameters.
+    """Build the inverse problem of a user's JAX function with standard normal parameters.
 
     Parameters
     ----------

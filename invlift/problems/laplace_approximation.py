@@ -24,8 +24,9 @@ from invlift.problems.starts.fit import ENOUGH, MAX_ITERATIONS, fit
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
-#: Rounds: each fits the field at the noise's parameters, then these to the linearised model.  For
-#: starts, for an approximation, and the relative gain at which its fits end.
+#: Numbers of rounds for starts and for an approximation, and relative gain at which the fits of an
+#: approximation end.  A round fits the field at the noise's parameters, then these parameters to
+#: the linearised model.
 NUM_ROUNDS, MANY_ROUNDS, LAST_GAIN = 4, 12, 1e-12
 #: Norm of the gradient of the field's log density above which its mode is not reached.
 MAX_GRADIENT = 0.01

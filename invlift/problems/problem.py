@@ -246,7 +246,7 @@ class InverseProblem(ProblemBase, Module):
         Parameters
         ----------
         units : mapping of str to str
-            Units as they are to be written, by the names of draws, readings or their axes:
+            Units as written in results, by the names of draws, readings or their axes:
             ``{"half_life": "min", "time": "d"}``.  The unit of ``hare`` also applies to
             ``hare_path``.  Nothing is converted.
 

@@ -94,7 +94,7 @@ class BlockDiagonal(JacobianStructure, settings=True):
     width: int = static()
 
     def num_variables(self, num_constraints: int) -> int:
-        """B c."""
+        """Number B c of variables."""
         return self.num_blocks * self.width
 
     def differentiate(self, fn, at):

@@ -63,7 +63,7 @@ class LowRankFactor(GramFactor):
 
 
 class BorderedJacobian(ConstraintJacobian):
-    """J = [U | C].
+    """J = [U | C], with dense columns U beside a structured C.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ class GroupedFactor(GramFactor):
 
 
 class GroupedJacobian(ConstraintJacobian):
-    """J = [C | D].
+    """J = [C | D], with columns C of each group beside a diagonal D.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Grouped(JacobianStructure, settings=True):
     width: int = static()
 
     def num_variables(self, num_constraints: int) -> int:
-        """B c + d."""
+        """Number B c + d of variables."""
         return self.num_groups * self.width + num_constraints
 
     def differentiate(self, fn, at):

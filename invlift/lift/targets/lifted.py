@@ -1,4 +1,4 @@
-"""The lifted posterior: a diffuse density on a manifold that keeps its shape as the noise vanishes.
+"""The lifted posterior: on its manifold, the density stays diffuse as the noise vanishes.
 
 The state is q = (zeta, w, eta), on the manifold where the data hold exactly.  Let g(zeta, eta) be
 the noise-free observations that the data imply for the noise (zeta, eta).  The manifold is then

@@ -43,7 +43,7 @@ class StateSpacePosterior(Lifted):
 
     @property
     def structure(self) -> BlockBidiagonal:
-        """Block bidiagonal in all but the unknowns of noise and prior."""
+        """Block bidiagonal structure in all variables but the unknowns of noise and prior."""
         return BlockBidiagonal(*self._shape)
 
     def from_lifted(self, lifted: jax.Array) -> jax.Array:

@@ -29,8 +29,8 @@ def manifold_problem(
 ) -> ManifoldProblem:
     """Build a density on a manifold for sampling.
 
-    All functions are made of JAX operations, twice differentiable, and take the unknowns by name,
-    each in its shape, and ``data`` by that name if there are any: ``logdensity(U=..., s=...,
+    All functions are written in JAX operations, twice differentiable, and take the unknowns by
+    name, each in its shape, and ``data`` by that name if there are any: ``logdensity(U=..., s=...,
     data=...)``.
 
     Parameters

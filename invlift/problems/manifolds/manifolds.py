@@ -1,7 +1,7 @@
 """Named manifolds: constraints without redundant rows, their Jacobians, and random points.
 
 On these manifolds the gradients of the constraints are orthogonal, so that no matrix is factorised.
-Systems are solved by products with J; those of nearby positions take a few.
+Systems are solved by products with J; for nearby positions a few are needed.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def likely_position(
     Here l is the log density relative to the standard normal one.  For a linear constraint and
     constant l, the minimum is the point nearest to the draw, which is an exact draw of the density
     on the manifold (randomised maximum likelihood: Kitanidis 1995; Oliver, He & Reynolds 1996).
-    Without l the Gram term would be missing.  Unknown strength of the noise of a path would then
+    Without l the Gram term would be missing.  An unknown strength of the noise of a path would then
     grow with the number of readings, as strong noise leads to all of them by short moves.
 
     The moves are those of the method of Broyden, Fletcher, Goldfarb & Shanno with limited memory

@@ -1,4 +1,4 @@
-"""The search for a start of a chain."""
+"""Search for the start of a chain."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def find_start(
     *,
     approximation: LaplaceApproximation | None = None,
 ) -> Start:
-    """Find a start of a chain: :func:`~invlift.problems.starts.fit.initial_position` of a draw.
+    """Find a start: :func:`~invlift.problems.starts.fit.initial_position` of a prior draw.
 
-    Draws are from the prior, or from an approximation of the posterior if one is given.
+    If an approximation of the posterior is given, it is a draw of the approximation.
 
     Several draws with a finite density, as ``evaluate_fn`` computes it, are compared.  The first is
     taken whose mode holds at least a hundredth of the posterior probability of every other mode

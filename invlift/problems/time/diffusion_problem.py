@@ -84,7 +84,7 @@ def diffusion_problem(
     Parameters
     ----------
     drift : callable
-        ``drift(t, state, **unknowns)``: a dict by name like the state, per unit of time, made of
+        ``drift(t, state, **unknowns)``: a dict by name like the state, per unit of time, written in
         JAX operations.
     diffusion : callable
         ``diffusion(t, state, **unknowns)``: strength of the noise of each part of the state, a dict

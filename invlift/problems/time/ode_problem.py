@@ -55,8 +55,8 @@ def ode_problem(
     Parameters
     ----------
     slope : callable
-        ``slope(t, state, **unknowns)``: derivatives by time, a dict by name like the state, made of
-        JAX operations.
+        ``slope(t, state, **unknowns)``: derivatives by time, a dict by name like the state, written
+        in JAX operations.
     unknowns : mapping of str to Unknown or Distribution
         As of :func:`inverse_problem`.
     initial : callable
@@ -70,8 +70,8 @@ def ode_problem(
         or a known number for all, or either of these by name.  Or any noise of all readings that
         are not missing, one name after the other.
     derived : callable, optional
-        ``derived(**unknowns)``: quantities computed from the unknowns, a dict by new names, made of
-        JAX operations.  The other functions receive them with the unknowns, and draws hold them.
+        ``derived(**unknowns)``: quantities computed from the unknowns, a dict by new names, written
+        in JAX operations.  The other functions receive them with the unknowns, and draws hold them.
     observe : callable, optional
         ``observe(state, **unknowns)``: predicted readings of a state, by name.  The state itself if
         left out.

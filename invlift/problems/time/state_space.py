@@ -80,8 +80,8 @@ def state_space(
     ----------
     transition : callable
         ``transition(t, state, push, **unknowns)``: state t, a dict of numbers or arrays by name,
-        from state t - 1 and k standard normal variables (k,), made of JAX operations.  It is called
-        for t = 1, ..., T - 1 and on through the forecast.
+        from state t - 1 and k standard normal variables (k,), written in JAX operations.  It is
+        called for t = 1, ..., T - 1 and on through the forecast.
     unknowns : mapping of str to Unknown or Distribution
         As of :func:`~invlift.problems.inverse_problem.inverse_problem`.
     initial : callable

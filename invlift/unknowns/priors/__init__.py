@@ -1,1 +1,1 @@
-"""Priors: from standard normal variables to coefficients."""
+"""Priors: maps from standard normal variables to coefficients."""
