@@ -133,7 +133,7 @@ class Program:
         return jax.tree.unflatten(compiled.structure, compiled.run(*leaves))
 
     def prepare(self, *arguments) -> None:
-        """Compile for arguments like these; ``jax.ShapeDtypeStruct`` stands for an array."""
+        """Compile for arguments like these; ``jax.ShapeDtypeStruct`` can replace an array."""
         _, *key = _flatten(arguments)
         self._find(*key)
 

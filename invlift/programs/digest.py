@@ -71,7 +71,7 @@ def _hash(*words: str | bytes) -> bytes:
 
 
 def _content(thing: Any) -> tuple[tuple[str | bytes, ...], Iterable]:
-    """Return the words that identify a thing among those of its kind, and the parts it holds."""
+    """Return the words that identify a thing among others of its type, and the parts it holds."""
     if thing is None or isinstance(thing, bool | int | float | complex | str | bytes):
         return (type(thing).__name__, repr(thing)), ()
     if isinstance(thing, np.ndarray | np.generic | jax.Array):

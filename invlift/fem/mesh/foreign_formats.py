@@ -6,7 +6,7 @@ memory as a wrong number asks for.  A separate process can be stopped, and has a
     python -I foreign_formats.py PLACES MESH RESULT
 
 writes the mesh, or the reason of a failure, to RESULT.  PLACES is the module search path, as a
-Python list.  The process imports only meshio.
+Python list.  The process imports only meshio, and h5py to explain a failure of a MED file.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class ChainState:
             fields[name] = record.add(values)
             if name in block.byproducts:
                 continue
-            with np.errstate(invalid="ignore", over="ignore"):  # the verdict tells of such draws
+            with np.errstate(invalid="ignore", over="ignore"):  # the verdict reports such draws
                 short[f"{name}_field_mean"] = np.mean(values, axis=1)
                 short[f"{name}_field_std"] = np.std(values, axis=1)
         added = {"draws": short, "stats": block.stats}

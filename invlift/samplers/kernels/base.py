@@ -139,7 +139,7 @@ class Kernel(Module, settings=True):
         return jnp.asarray(0.0)
 
     def describe(self, target: Target, state: PyTree) -> Described:
-        """Return the stored quantities of a draw, and those of which only moments are kept.
+        """Return the stored quantities of a draw, and the quantities kept only as moments.
 
         Parameters
         ----------
