@@ -90,8 +90,9 @@ def inverse_problem(
     ------
     InputError
         If shapes or names do not match, a value is not finite, JAX is not in double precision, or
-        the forward map is not finite at the prior mean or cannot be differentiated; if there are
-        not more unknowns than exact readings, or a derivative outside the structure is not zero.
+        the forward map is finite neither at the prior mean nor at one of 20 draws, or cannot be
+        differentiated; if there are not more unknowns than exact readings, or a derivative outside
+        the structure is not zero.
 
     Examples
     --------

@@ -97,8 +97,9 @@ def ode_problem(
     InputError
         If times, readings, forecast, start, step or method are invalid, if slope, initial state and
         readings do not have the same names, if a derived name is taken, or as
-        :func:`inverse_problem`: among others if the solution is not finite at the prior's medians.
-        Where it is not finite elsewhere, a chain stays at its position.
+        :func:`inverse_problem`: among others if the solution is finite neither at the prior's
+        medians nor at one of 20 draws.  Where a chain meets a solution that is not finite, it stays
+        at its position.
     """
     times = as_numbers("times", times)
     columns = checked_columns(readings, times)
