@@ -38,8 +38,8 @@ class NoiseTable(Table):
     sigma: number(1e-50, 1e50) | Literal["column"] | one_of(DISTRIBUTIONS, "distribution") = (
         "column"
     )
-    """The standard deviation of a reading, in its unit: as small as it is, but not 0. Or "column",
-    that of the sensor table, or a distribution if it is unknown."""
+    """The standard deviation of a reading, in its unit: a positive number, however small. Or
+    "column", for the column sigma of the sensor table. Or a distribution, if it is unknown."""
     per: Literal["all", "sensor", "group", "pair", "injection"] = "all"
     """What has an unknown scale of its own: all readings together, each, or each group of them;
     with [electrodes] each pair of them that is read, or each current that is driven."""

@@ -230,7 +230,7 @@ class IndependentTable(PriorTable):
     """[prior] kind = "independent": one Normal coefficient per cell or per subdomain."""
 
     per: Literal["cell", "subdomain"] = "cell"
-    """What has a coefficient of its own."""
+    """The parts of the body that have one coefficient each: cells or subdomains."""
     mean: _or_per_subdomain(Mean) = 0.0
     """The mean of the log-conductivity: a number, or one for each subdomain."""
     std: _or_per_subdomain(Std) = None

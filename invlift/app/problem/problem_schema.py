@@ -18,8 +18,9 @@ This page lists all keys. `invlift schema --page` writes it, and editors take th
 [a schema](commands/schema.md). The keys are explained with examples in the
 [tutorial](tutorial.md) and on the pages [priors](priors.md), [noise](noise.md) and
 [readings](readings.md). Lengths are in the unit of the mesh; solutions are in the unit of the
-sensor table. A *distribution* and its keys are at the [end of the page](#distribution). A
-*distribution of positive numbers* is none of normal, truncated-normal, student-t and beta.
+sensor table. A *distribution* and its keys are at the [end of the page](#distribution). For a
+*distribution of positive numbers*, choose one that has no negative values: not normal,
+truncated-normal, student-t or beta.
 """
 _HEAD = "\n| key | value | default | |\n|---|---|---|---|\n"
 #: Long lists of tables in the column of values, and what the page has for them.

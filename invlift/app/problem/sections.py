@@ -125,7 +125,7 @@ class AnisotropyTable(Table):
     """The conductivity along the direction over that across; in space the horizontal one over the
     vertical one."""
     angle: number(-360.0, 360.0) = None
-    """The angle of the direction with the x axis, in degrees, of a plane body; of no other."""
+    """The angle between the direction and the x axis, in degrees. Only for bodies in the plane."""
 
 
 class PdeTable(ConditionsTable, ClockTable):
@@ -324,11 +324,12 @@ class Sections(Table):
     pde: PdeTable = None
     """The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."""
     experiment: dict[_Name, ExperimentTable] = {}
-    """The experiments by name, of letters and digits, where the body had several: of each the keys
-    that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
+    """The experiments, if there were several on the body. Each has a name, of letters and digits,
+    and those keys that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
     survey: dict[_Name, SurveyTable] = {}
-    """The surveys in which the field has changed (time lapse), by the names of the table's column
-    survey, of letters and digits: in the others the field is that of [prior]. For example
+    """The surveys before which the field has changed (time lapse). Their names, of letters and
+    digits, stand in the column survey of the sensor table. A survey without a table [survey.NAME]
+    has the field of [prior]. For example
     [survey.after] change = { kind = "matern", range = 0.5, std = 0.3, smoothness = 1.0 }."""
     electrodes: ElectrodesTable = None
     """Electrodes in the place of [pde], for example groups = "electrode_*", impedance = 0.05, or
