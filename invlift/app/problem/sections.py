@@ -325,7 +325,8 @@ class Sections(Table):
     """The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."""
     experiment: dict[_Name, ExperimentTable] = {}
     """The experiments, if there were several on the body. Each has a name, of letters and digits,
-    and those keys that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
+    and those keys that differ from [pde], for example
+    [experiment.left] neumann = { left = 1.0 }."""
     survey: dict[_Name, SurveyTable] = {}
     """The surveys before which the field has changed (time lapse). Their names, of letters and
     digits, stand in the column survey of the sensor table. A survey without a table [survey.NAME]
