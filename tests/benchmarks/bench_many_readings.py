@@ -1,14 +1,15 @@
 """What a draw costs as readings become more: all of them lifted, or what they tell.
 
-    python tests/benchmarks/bench_many_readings.py [disc | places | unknown | student] [--rings N]
-        [--sensors N ...] [--noise S] [--warmup N] [--draws N] [--all-up-to N]
+    python tests/benchmarks/bench_many_readings.py [disc | places | unknown | student | picture]
+        [--rings N] [--sensors N ...] [--noise S] [--warmup N] [--draws N] [--all-up-to N]
 
 Run it pinned to one core.  ``disc``: sensors spread over the disc, of known noise; ``unknown``: of
 unknown noise; ``student``: of Student-t noise of four degrees of freedom, ``--unknown`` of unknown
 scale; ``places``: ten of them, read 1 and 3,000 times each.  Prints for each number of readings the
 number that is lifted, seconds before the first draw, milliseconds a draw, steps, effective draws of
 1,000 and a second at the worst of ten nodes, and the posterior mean and standard deviation of the
-field's mean and of the noise.  Up to so many readings all are lifted as well.
+field's mean and of the noise.  Up to so many readings all are lifted as well.  ``picture`` draws
+that of docs/many_readings.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import invlift
 
@@ -26,10 +28,14 @@ import jax
 import numpy as np
 from one_core import sampled
 
+from invlift.posterior.figures.style import CHAIN_COLOURS, DASHED, FAINT, Panels, new_axes, saved
 from invlift.posterior.statistics.diagnostics import diagnose
 from invlift.problems.choice import lift_choice
 
 NUM_CHAINS = 2
+PICTURE = Path(__file__).parents[2] / "docs/images/many_readings.png"
+#: Standard deviations of the noise over the largest reading in the picture.
+NOISES = 0.1, 0.01, 1e-4
 
 
 def problem_of(kind: str, options: argparse.Namespace, num: int):
@@ -92,9 +98,31 @@ def measure(name: str, problem, options: argparse.Namespace) -> None:
     print(line, flush=True)
 
 
+def draw_picture(rings: int, num: int) -> None:
+    """Signal-to-noise ratios of combinations of readings, and how many of them are lifted."""
+    with new_axes(None, 1, 1, 6.6, 3.4) as axes:
+        ax = axes[0, 0]
+        for noise, colour in zip(NOISES, CHAIN_COLOURS, strict=False):
+            problem = discs.simulated(rings, num, noise)
+            by_white = lift_choice._modes(problem)[0].by_white
+            ratios = np.linalg.svd(by_white, compute_uv=False)
+            lifted = lift_choice.choose(problem).reference.basis.shape[1]
+            at = np.arange(1, num + 1)
+            style = {"color": colour, "linestyle": "", "markersize": 3.5}
+            label = f"noise {100 * noise:g} %, {lifted} lifted"
+            ax.plot(at[:lifted], ratios[:lifted], "o", label=label, **style)
+            ax.plot(at[lifted:], ratios[lifted:], "o", markerfacecolor="none", alpha=0.5, **style)
+        ax.axhline(1.0, color=FAINT, linestyle=DASHED)
+        ax.set(yscale="log", ylim=(1e-2, None), xlim=(0, 150))
+        ax.set(xlabel="combination of readings", ylabel="signal-to-noise ratio")
+        ax.set_title(f"{num} sensors: lifted (filled), in the density (open)")
+        ax.legend()
+    saved(Panels(axes), PICTURE)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["disc", "unknown", "places", "student"])
+    parser.add_argument("kind", choices=["disc", "unknown", "places", "student", "picture"])
     parser.add_argument("--rings", type=int, default=24)
     parser.add_argument("--sensors", type=int, nargs="+", default=[10, 100, 300, 1000, 10_000])
     parser.add_argument("--noise", type=float, default=0.01)
@@ -103,6 +131,9 @@ def main() -> None:
     parser.add_argument("--all-up-to", type=int, default=300)
     parser.add_argument("--unknown", action="store_true")
     options = parser.parse_args()
+    if options.kind == "picture":
+        draw_picture(options.rings, *options.sensors)
+        return
     few = lift_choice.FEW
     for num in options.sensors:
         problem = problem_of(options.kind, options, num)

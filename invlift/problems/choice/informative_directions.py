@@ -6,6 +6,7 @@ combinations of them by m whitened unknowns, in standard deviations of the noise
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -72,19 +73,21 @@ class Directions(NamedTuple):
         return left[:, is_kept], values[is_kept], self.right @ along[is_kept].T
 
 
-def number_to_lift(directions: Directions, others: list[np.ndarray]) -> int:
+def number_to_lift(directions: Directions, others: Iterable[np.ndarray]) -> int:
     """Return the number of combinations to lift, given derivatives (n, m) at other points.
 
     If those are not finite, it is the number of all informative combinations, as nothing is known
     about curvature.
     """
     most = directions.values.size
-    if not all(np.isfinite(each).all() for each in others):
+    parts = [_large_part(each) for each in others]  # in turn: together they may take gigabytes
+    if any(part is None for part in parts):
         return most
-    parts = [_large_part(each) for each in others]
-    right, *rights = _coordinates([directions.right, *(right for _, right in parts)])
+    lefts, rights = [left for left, _ in parts], [directions.right, *(part[1] for part in parts)]
+    del parts
+    right, *rights = _coordinates(rights)
     directions = directions._replace(right=right)
-    others = [(left, right) for (left, _), right in zip(parts, rights, strict=True)]
+    others = list(zip(lefts, rights, strict=True))
     numbers = [each for each in NUMBERS if each < most] + [most]
     low, high = 0, len(numbers) - 1
     while low < high:
@@ -96,23 +99,31 @@ def number_to_lift(directions: Directions, others: list[np.ndarray]) -> int:
     return numbers[low]
 
 
-def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return factors (n, r) and, orthonormal, (m, r), without singular values below the least."""
+def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return factors (n, r) and, orthonormal, (m, r), without singular values below the least.
+
+    If the matrix is not finite, it is None.
+    """
+    if not np.isfinite(matrix).all():
+        return None
     left, values, along = np.linalg.svd(matrix, full_matrices=False)
     is_kept = values > LEAST_VALUE
     return left[:, is_kept] * values[is_kept], along[is_kept].T
 
 
 def _coordinates(columns: list[np.ndarray]) -> list[np.ndarray]:
-    """Express matrices of columns, (m, r), in one basis of all of them: (p, r)."""
+    """Express matrices of columns, (m, r), in one basis of all: (p, r).  Empties the list."""
     basis, parts = [], []
-    for rest in columns:
-        part = []
+    while columns:
+        rest, part = columns.pop(0), []
         for block in basis:  # one after the other: together they may take gigabytes
             part.append(block.T @ rest)
             rest = rest - block @ part[-1]
-        block, inner = np.linalg.qr(rest)
-        basis.append(block)
+        if columns:
+            block, inner = np.linalg.qr(rest)
+            basis.append(block)
+        else:  # of the last, nothing is left to be written in it
+            inner = np.linalg.qr(rest, mode="r")
         parts.append(np.concatenate([*part, inner]))
     num = len(parts[-1])
     return [np.pad(part, ((0, num - len(part)), (0, 0))) for part in parts]

@@ -11,6 +11,7 @@ follows from derivatives at draws of the Laplace approximation.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
@@ -239,19 +240,19 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
     """Return the combinations and references for a problem in the coordinates of its choice."""
     small, mode, groups = choice.condensed(problem), modes[0], _groups(problem)
     spread = (mode.directions**2 @ (1.0 / mode.curvatures)) ** 0.5
-    whites = [mode.white, *(each.white for each in modes[1:]), *_draws(mode)]
-    parts = [tuple(map(np.asarray, _told(small, mode.zeta - SMALLEST * spread, white)))
-             for white in whites]  # fmt: skip
+    told = partial(_told, small, mode.zeta - SMALLEST * spread)
     of_rows = groups if choice.basis is None else groups[np.abs(choice.basis).argmax(axis=0)]
-    scaled = [matrix for *_, matrix in parts]
-    directions = Directions.of(scaled[0], of_rows)
+    *noise, by_white = map(np.asarray, told(mode.white))
+    directions = Directions.of(by_white, of_rows)
+    del by_white  # of many unknowns hundreds of megabytes, as each of those below
     if not directions.values.size:  # no reading depends on the unknowns
         return None
-    number = number_to_lift(directions, scaled[1:])
+    whites = [*(each.white for each in modes[1:]), *_draws(mode)]
+    number = number_to_lift(directions, (np.asarray(told(white)[2]) for white in whites))
     # The scale of means still has a narrow density, for which a reference is needed.
     if number == problem.num_observations and not problem.noise.scale.has_data:
         return None
-    residual, scale, _ = parts[0]
+    residual, scale = noise
     spread, of_white = _reference(directions, number, residual, mode.white)
     basis, spread = directions.left[:, :number], spread * scale
     if choice.basis is None:
