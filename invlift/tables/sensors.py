@@ -19,13 +19,15 @@ from invlift.tables.mapping import with_columns, with_places, without_readings
 from invlift.tables.numbers import without_limits
 from invlift.tables.several import Sources, joined, notes_of, sources_of, with_name
 from invlift.tables.table import Table, read_table
-from invlift.tables.times import Clock, with_times
+from invlift.tables.times import Clock, with_lengths, with_times
 
 #: Columns of numbers that mean something; those of texts are `TEXTS`.
 _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
 #: Columns in which a row may have no entry, and those in which it may if the table has kinds.
-_SPARSE = "x2", "y2", "z2", "over", "radius", "group"
+_SPARSE = "x2", "y2", "z2", "over", "radius", "group", "averaged_over"
 _SPARSE_OF_KINDS = "x", "y", "z", "experiment"
+#: Columns of numbers of a field that changes in time.
+_OF_TIME = "time", "averaged_over"
 #: Columns that say what a reading is of, beside its place and time.
 _PLACES = "x2", "y2", "z2", "radius", "kind", "over", "name", "experiment", "survey"
 #: Columns of texts of which each row has one, and what to do about a row that has none.
@@ -72,7 +74,8 @@ def read_sensors(
     needs_values : bool
         If False, the column value may be missing (positions for a simulation); it is then zero.
     clock : Clock, optional
-        Of a field that changes in time: the table has a column ``time`` then, of numbers or dates.
+        Of a field that changes in time: the table has a column ``time`` then, of numbers or dates,
+        and perhaps ``averaged_over``, the length of the interval before it whose mean is read.
 
     Returns
     -------
@@ -142,19 +145,27 @@ def _with_numbers(
     needed = [*needed, "time"] if has_times else needed
     if set(seconds) & {each.casefold() for each in table.columns}:
         needed = needed + seconds
-    table = with_known_columns(table, needed, ["sigma", *TEXTS, "radius", FACTOR], seconds)
+    further = ["sigma", *TEXTS, "radius", FACTOR, *(["averaged_over"] if has_times else [])]
+    table = with_known_columns(table, needed, further, seconds)
     table, notes = used_rows(table, has_times)
     if has_times:
+        _check_has_rows(table)
+        if "averaged_over" in table.columns:
+            table = with_lengths(table, "averaged_over", "time", clock)
         table = with_times(table, "time", clock)
     table, limits = _without_limits(table)
-    table = with_entries(table, (*_NUMBERS, "time") if has_times else _NUMBERS)
+    table = with_entries(table, _numbers(has_times))
     table = with_logarithms(converted(table, units))
     notes += unused(table.columns, _known(has_times))
     return replace(table, remarks=(*table.remarks, *notes)), limits
 
 
+def _numbers(has_times: bool) -> tuple[str, ...]:
+    return (*_NUMBERS, *_OF_TIME) if has_times else _NUMBERS
+
+
 def _known(has_times: bool) -> list[str]:
-    return [*_NUMBERS, *TEXTS, *(["time"] if has_times else [])]
+    return [*_numbers(has_times), *TEXTS]
 
 
 def _sensors_of(
@@ -179,6 +190,7 @@ def _sensors_of(
         radius=columns.get("radius"),
         limits=limits,
         times=columns["time"] if has_times else None,
+        averaged_over=columns.get("averaged_over") if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
         further={column: array for column, array in columns.items() if column not in known},
         notes=(*notes, *repeated),
@@ -187,7 +199,7 @@ def _sensors_of(
 
 def _repeated(columns: Mapping[str, np.ndarray], axes: Sequence[str]) -> list[str]:
     """A note on readings of the same at the same time, as where two exports overlap."""
-    what = [each for each in (*axes, "time", *_PLACES) if each in columns]
+    what = [each for each in (*axes, *_OF_TIME, *_PLACES) if each in columns]
     frame = pd.DataFrame({each: columns[each] for each in what})
     num = int(frame.duplicated().sum())
     if not num:
@@ -210,11 +222,15 @@ def _without_limits(table: Table) -> tuple[Table, np.ndarray | None]:
     return replace(table, taken=(*table.taken, taken)), limits
 
 
-def with_entries(table: Table, numbers: Sequence[str]) -> Table:
-    """The table with its numbers read and all texts there that a row needs."""
+def _check_has_rows(table: Table) -> None:
     if not len(table.rows):
         remedy = "add one row per sensor"
         raise InputError(table.name, "at least one sensor", "only a header", remedy)
+
+
+def with_entries(table: Table, numbers: Sequence[str]) -> Table:
+    """The table with its numbers read and all texts there that a row needs."""
+    _check_has_rows(table)
     sparse = {*_SPARSE, *(_SPARSE_OF_KINDS if "kind" in table.columns else ())}
     sparse |= {FACTOR, "sigma"} if FACTOR in table.columns else set()
     table = table.with_numbers(numbers, sparse)
@@ -233,9 +249,10 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     if sensors.minus is not None:
         columns += [*sensors.minus.T]
         header += [f"{axis}2" for axis in axes]
-    if sensors.radius is not None:
-        columns.append(sensors.radius)
-        header.append("radius")
+    for column in ("radius", "averaged_over"):
+        if (entries := getattr(sensors, column)) is not None:
+            columns.append(entries)
+            header.append(column)
     columns = [np.where(np.isnan(each), "", each.astype(str)) for each in columns]
     values = sensors.values
     if sensors.limits is not None:

@@ -62,6 +62,19 @@ def with_times(table: Table, column: str, clock: Clock) -> Table:
     return table.with_column(column, table.array(column) * _factor(clock, unit, places[0]))
 
 
+def with_lengths(table: Table, column: str, beside: str, clock: Clock) -> Table:
+    """The table with lengths of time in a column, NaN where there is none, in the equation's unit.
+
+    Their own is in their header; else it is that of the times in the column `beside`, as its header
+    or the clock says.
+    """
+    table = table.with_numbers([column], sparse={column})
+    of_times = table.units.get(beside, "")
+    unit = table.units.get(column) or (of_times if _name_of(of_times) else "")
+    factor = _factor(clock, unit, table.at(0, column))
+    return table.with_column(column, table.array(column) * factor)
+
+
 def read_times(entries: Sequence[str], places: Sequence[str | KeyPath], clock: Clock) -> np.ndarray:
     """Times of a table, (n,), in the unit of the equation.
 
@@ -127,9 +140,14 @@ def _is_date(entry: str) -> bool:
     return not is_number(entry) and entry[:1].isdigit() and any(mark in entry for mark in "-/.:")
 
 
+def _name_of(unit: str) -> str | None:
+    """What a unit of time is called in a problem file; None if it is none."""
+    return _NAMES.get(TIMES.get(unit.casefold()))
+
+
 def _factor(clock: Clock, heading: str, where: str) -> float:
     """By what numbers of a table are multiplied to be in the unit of the equation."""
-    above = _NAMES.get(TIMES.get(heading.casefold()))
+    above = _name_of(heading)
     if heading and above is None:
         expected = f"a unit of time in the header, one of {', '.join(SECONDS)}"
         raise InputError(where, expected, repr(heading), "correct it, or leave it out")

@@ -122,6 +122,37 @@ def test_the_error_of_the_mesh_is_told_of_a_field_in_time(tmp_path):
     assert "refine_solution" in told.detail
 
 
+def test_a_table_says_over_what_its_readings_are_averaged(tmp_path, capsys):
+    """In the unit of its header, else in that of the times; the results and `simulate` keep it."""
+    minutes = {"pde.time_unit": "h", "observations.time_unit": "min"}
+    header, *rows = SENSORS.splitlines()
+    for changes, title, entry, length in (
+        ({}, "averaged_over", "0.02", 0.02),
+        ({"pde.time_unit": "h"}, "averaged_over [min]", "1.5", 0.025),
+        (minutes, "averaged_over", "0.3", 0.005),
+        ({"pde.time_unit": "h"}, "Averaged_Over [s]", "0.6 ", 1 / 6000),
+    ):
+        lines = [f"{header},{title}", f"{rows[0]},{entry}", *(f"{row}," for row in rows[1:])]
+        problem = build(write(tmp_path, changes, "\n".join(lines) + "\n"))
+        found = problem.sensors.averaged_over
+        np.testing.assert_allclose(found, [length, *[np.nan] * 5], rtol=1e-12)
+        (told,) = check_times(problem)
+        assert f"1 readings are means over {length:.6g} before them" in told.detail
+    again = tmp_path / "again.csv"
+    invlift.tables.sensors.write_sensors(again, problem.sensors)
+    read = invlift.tables.sensors.read_sensors(again, 2, clock=invlift.tables.times.Clock())
+    np.testing.assert_array_equal(read.averaged_over, found)
+    for text, parts in (
+        (f"{header},averaged_over\n{rows[0]},hourly\n", ["row 2, column averaged_over", "hourly"]),
+        (f"{header},averaged_over\n{rows[0]},-1\n", ["column averaged_over", "a positive length"]),
+        (f"{header},averaged_over [m]\n{rows[0]},1\n", ["column averaged_over", "a unit of time"]),
+        (f"{header},averaged_over [s]\n{rows[0]},1\n", ["[pde] time_unit", "is in s"]),
+        (f"{header},averaged_over\n", ["only a header"]),
+    ):
+        assert call("check", write(tmp_path, None, text)) == 2
+        assert_one_line(capsys, parts)
+
+
 def test_check_tells_of_times_and_repeated_rows(tmp_path):
     late = SENSORS.replace("a,0.3,0.4,0.02,", "a,0.3,0.4,-1.0,")
     (found,) = check_times(build(write(tmp_path, sensors=late)))

@@ -1,5 +1,7 @@
 """Fields in time against modes: the eigenvectors of an independent assembly, exact at all times."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -349,6 +351,78 @@ def test_oscillations_are_those_of_small_steps_in_time(dim):
     step = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **alone)
     total = evaluate(added, phi) - evaluate(step, phi)
     assert relative_error(total, exact) < 2 * TOLERANCE
+
+
+def averaged(mesh, places, times, lengths):
+    """Each place at all times, on average over intervals before them."""
+    points, num = np.repeat(places, len(times), axis=0), len(places)
+    own = {"times": np.tile(times, num), "averaged_over": np.tile(lengths, num)}
+    return locate(mesh, sensors_from_arrays(points, np.zeros(len(points)), **own))
+
+
+def averages(readings, times, lengths, changes=()):
+    """Of readings (p, t) at times, by Gauss's rule between changes, finer towards each change."""
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    nodes, weights = (0.5 * (nodes + 1.0)) ** 2, 0.5 * weights * (nodes + 1.0)
+    columns = []
+    for time, length in zip(times, lengths, strict=True):
+        if np.isnan(length):
+            columns.append(readings([time])[:, 0])
+            continue
+        begun = time - length
+        ends = [begun, *(each for each in changes if begun < each < time), time]
+        parts = zip(ends[:-1], np.diff(ends), strict=True)
+        whole = sum(own * readings(start + own * nodes) @ weights for start, own in parts)
+        columns.append(whole / length)
+    return np.stack(columns, axis=1)
+
+
+def test_means_over_intervals_are_those_of_exact_modes():
+    """Intervals with no change in them, with some, begun before all, and long ones."""
+    mesh, places, conditions = box_mesh(2, 5), places_in(2), all_that_changes(2)
+    phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
+    times = np.array([0.15, 0.8, 1.1, 2.5, 9.0, 9.0])
+    lengths = np.array([0.4, 0.1, 0.7, np.nan, 8.9, 2.0])
+    model = assemble_poisson(
+        mesh, averaged(mesh, places, times, lengths), storage=STORAGE, **conditions
+    )
+    modes, changes = Modes(mesh, phi), np.concatenate([WELL.times, RIVER.times, AIR.times])
+
+    def readings(at):
+        return modes.readings(places, at).reshape(len(places), -1)
+
+    exact = averages(readings, times, lengths, np.unique(changes)).ravel()
+    assert relative_error(evaluate(model, phi), exact) < TOLERANCE
+    # Negative control: the field at the ends of the intervals is another.
+    assert relative_error(evaluate(model, phi), modes.readings(places, times)) > 100 * TOLERANCE
+    # Of what oscillates, as the mean of readings at times.
+    tidal = {"source": 0.3, "dirichlet": {"left": TIDE}, "point_sources": [((0.45, 0.45), PULSED)]}
+    means, points = (
+        assemble_poisson(mesh, each, storage=STORAGE, **tidal)
+        for each in (averaged(mesh, places, times, lengths), observed(mesh, places, [0.0]))
+    )
+
+    def at_times(at):
+        model = assemble_poisson(mesh, observed(mesh, places, at), storage=STORAGE, **tidal)
+        return np.asarray(replace(points, matrix=model.matrix)(phi)).reshape(len(places), -1)
+
+    exact = averages(at_times, times, lengths, np.arange(1.0, 9.0)).ravel()
+    assert relative_error(evaluate(means, phi), exact) < 0.01 * TOLERANCE
+
+
+def test_intervals_that_make_no_mean_are_one_line():
+    where = r"sensors, row 2, column averaged_over: expected "
+    for columns, message in (
+        ({"averaged_over": [0.1]}, "sensors: expected times beside averaged_over"),
+        ({"averaged_over": [0.0], "times": [1.0]}, where + "a positive length of time, found 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            sensors_from_arrays([[0.3, 0.4]], [0.0], **columns)
+    mesh, always = box_mesh(2, 2), {"source": 1.0, "dirichlet": {"left": 0.0}}
+    early = averaged(mesh, np.array([[0.3, 0.4]]), [1.0], [2.0])
+    message = where + "a mean over times after 0, as there is an initial state, found an interval"
+    with pytest.raises(InputError, match=message):
+        assemble_poisson(mesh, early, storage=1.0, initial=0.0, **always)
 
 
 def test_mistakes_are_one_line(tmp_path):

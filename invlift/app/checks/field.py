@@ -111,7 +111,7 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
     notes, is_file = [], isinstance(spec, ProblemSpec)
     columns = (
         sensors.points, sensors.minus, sensors.electrodes, sensors.experiments, sensors.surveys,
-        sensors.times,
+        sensors.times, sensors.averaged_over,
     )  # fmt: skip
     places = np.column_stack([each.astype(str) for each in columns if each is not None])
     if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):

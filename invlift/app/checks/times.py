@@ -10,6 +10,7 @@ import numpy as np
 from invlift.app.checks.findings import Finding
 from invlift.fem.equations.experiments import Experiments
 from invlift.fem.equations.surveys import Survey
+from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.equations import SteadyAndShifted
 from invlift.fem.time.shifts import TOLERANCE
 from invlift.models.base import AroundModel, ForwardModel
@@ -19,7 +20,7 @@ from invlift.problems.problem import InverseProblem
 def check_times(problem: InverseProblem) -> list[Finding]:
     """Check each survey: number of times, readings before the first change, error of responses."""
     return [
-        _of_times(problem.sensors.times[where], model, matrix, survey)
+        _of_times(problem.sensors.take(where), model, matrix, survey)
         for where, model, matrix, survey in _in_time(problem.model)
     ]
 
@@ -38,13 +39,15 @@ def _in_time(model: ForwardModel) -> Iterator[tuple[Any, SteadyAndShifted, np.nd
         yield slice(None), inner, np.asarray(matrix), ""
 
 
-def _of_times(times: np.ndarray, model: SteadyAndShifted, matrix, survey: str) -> Finding:
+def _of_times(sensors: Sensors, model: SteadyAndShifted, matrix, survey: str) -> Finding:
     is_before = ~matrix[:, model.steady.loads.size :].any(axis=1)
-    distinct = np.unique(times)
+    distinct, lengths = np.unique(sensors.times), sensors.averaged_over
     detail = f"{len(distinct)} from {distinct[0]:.6g} to {distinct[-1]:.6g}, by solutions of "
     detail += f"{model.shifted.shifts.size} steady equations"
     if model.error is not None:
         detail += f" (error below {model.error:.1g} of each mode's response)"
+    if lengths is not None and (num := np.count_nonzero(lengths > 0.0)):
+        detail += f"; {num} readings are means over {_extent(lengths[lengths > 0.0])} before them"
     if before := np.count_nonzero(is_before):
         detail += (
             f"; {before} readings are not later than the first change: they are of the steady state"
@@ -52,3 +55,8 @@ def _of_times(times: np.ndarray, model: SteadyAndShifted, matrix, survey: str) -
     is_rough = model.error is not None and model.error > TOLERANCE
     what = f"times of survey {survey}" if survey else "times"
     return Finding("note" if before or is_rough else "ok", what, detail)
+
+
+def _extent(numbers: np.ndarray) -> str:
+    low, high = numbers.min(), numbers.max()
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"

@@ -146,7 +146,8 @@ def posterior_of(
         points = sensors.points
         columns = {"experiment": sensors.experiments, "survey": sensors.surveys}
         columns |= {KIND: sensors.kinds, "group": sensors.groups}
-        columns |= {"time": sensors.times} | dict(sensors.further)
+        columns |= {"time": sensors.times, "averaged_over": sensors.averaged_over}
+        columns |= dict(sensors.further)
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))

@@ -30,7 +30,7 @@ TEXTS = {
 #: Attributes of a table with texts.
 _TEXT_ARRAYS = *TEXTS.values(), "limits"
 #: Attributes of a table with numbers.
-_ARRAYS = "points", "values", "sigma", "radius", "times", "minus", "reference"
+_ARRAYS = "points", "values", "sigma", "radius", "times", "averaged_over", "minus", "reference"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,9 @@ class Sensors:
         it is the value; None if no reading is censored.
     times : ndarray of float64, shape (d,), or None
         Time of each reading, if the field changes in time and the table has the column ``time``.
+    averaged_over : ndarray of float64, shape (d,), or None
+        Length of the interval that ends at the time and whose mean a reading is, in the unit of the
+        times, if the table has the column; NaN where a reading is of the time itself.
     minus : ndarray of float64, shape (d, dim), or None
         Second points, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
         first point minus the solution at the second point. NaN for other readings.
@@ -111,6 +114,7 @@ class Sensors:
     radius: np.ndarray | None = None
     limits: np.ndarray | None = None
     times: np.ndarray | None = None
+    averaged_over: np.ndarray | None = None
     minus: np.ndarray | None = None
     electrodes: np.ndarray | None = None
     positions: np.ndarray | None = None
@@ -266,6 +270,7 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
                 "correct it, or remove the row if there is no reading",
             )
     _check_missing(values, rows, name)
+    _check_averaged(others.get("averaged_over"), others.get("times"), rows, name)
     limits = others.get("limits")
     if limits is not None and (bad := np.flatnonzero(~np.isin(limits, ["", "<", ">"]))).size:
         where, found = f"{name}, row {rows[bad[0]]}, limits", f"{limits[bad[0]]}"
@@ -279,6 +284,20 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
             "give the accuracy of the sensor, or remove the column and give one scale for all",
         )
     return Sensors(points, values, sigma, rows, name, **others)
+
+
+def _check_averaged(lengths, times, rows: np.ndarray, name: str) -> None:
+    """Refuse intervals that are not positive, or have no end."""
+    if lengths is None:
+        return
+    if times is None:
+        remedy = "give the end of each interval"
+        raise InputError(name, "times beside averaged_over", "none", remedy)
+    bad = np.flatnonzero(~np.isnan(lengths) & ~((lengths > 0.0) & (lengths <= MAX_SIZE)))
+    if bad.size:
+        where = f"{name}, row {rows[bad[0]]}, column averaged_over"
+        remedy = "leave it empty if the reading is of the time itself"
+        raise InputError(where, "a positive length of time", f"{lengths[bad[0]]:g}", remedy)
 
 
 def _check_missing(values: np.ndarray, rows: np.ndarray, name: str) -> None:

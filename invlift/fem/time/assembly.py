@@ -156,6 +156,7 @@ def assemble_transient(
 
     of_changes = equations.of_changes
     times = [np.asarray(each.observation.sensors.times) for each in experiments]
+    lengths = [_lengths(each, initial) for each in experiments]
     frequencies = np.concatenate([schedule.frequencies for _, schedule in of_changes])
     spans = [schedule.spans(times[number]) for number, schedule in of_changes]
     if not (frequencies.size or any(each.size for each in spans)):
@@ -164,10 +165,10 @@ def assemble_transient(
     kept = [np.array([each.max(), *solution_times]) for each in times]
     spans += [schedule.spans(kept[number]) for number, schedule in of_changes]
     shifts, error = shifts_for(np.concatenate(spans), frequencies)
-    responses, of_kept = (
-        [schedule.weights(shifts, at[number]) for number, schedule in of_changes]
-        for at in (times, kept)
-    )
+    responses = [
+        schedule.weights(shifts, times[number], lengths[number]) for number, schedule in of_changes
+    ]
+    of_kept = [schedule.weights(shifts, kept[number]) for number, schedule in of_changes]
     matrix = _matrix(which, distinct, of_changes, responses, len(shifts))
     num_kept, names = 1 + len(solution_times), []
     weights = np.zeros((len(experiments), num_kept, len(of_changes), len(shifts)))
@@ -272,6 +273,22 @@ def _check_times(experiment: Experiment) -> None:
         expected = "a column time, as the field changes in time"
         remedy = "add the time of each reading, or leave out the storage"
         raise InputError(sensors.name, expected, "none", remedy)
+
+
+def _lengths(experiment: Experiment, initial: float | None) -> np.ndarray | float:
+    """Of the interval whose mean each reading is, (d,), 0 where it is of its time alone."""
+    sensors = experiment.observation.sensors
+    if sensors.averaged_over is None:
+        return 0.0
+    lengths = np.nan_to_num(sensors.averaged_over)
+    early = np.flatnonzero((lengths > 0.0) & (sensors.times - lengths < -1e-9 * lengths))
+    if initial is not None and early.size:
+        row, begun = early[0], (sensors.times - lengths)[early[0]]
+        where = f"{sensors.name}, row {sensors.rows[row]}, column averaged_over"
+        expected = "a mean over times after 0, as there is an initial state"
+        remedy = "shorten the interval, or leave out the row"
+        raise InputError(where, expected, f"an interval from {begun:g} on", remedy)
+    return lengths
 
 
 def _prefix(experiment: Experiment, experiments: Sequence[Experiment]):

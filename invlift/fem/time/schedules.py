@@ -39,14 +39,17 @@ class Steps(NamedTuple):
         return np.zeros(0)
 
     def spans(self, times: np.ndarray) -> np.ndarray:
-        """How long times, (n,), are after changes that come before them."""
+        """How long times, (n,), are after changes that come before them, flat."""
         after = times[:, None] - self.times
         return after[after > 0.0]
 
-    def weights(self, shifts: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Weights, (n, K), of the solutions with each shift in what the changes add at times."""
+    def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
+        """Weights, (n, K), of the solutions with each shift in what the changes add at times.
+
+        Where a length is positive: on average over the interval of this length before the time.
+        """
         return sum(
-            change * response_weights(shifts, times - begun)
+            change * response_weights(shifts, times - begun, lengths)
             for change, begun in zip(self.changes, self.times, strict=True)
         )
 
@@ -76,13 +79,14 @@ class Oscillation(NamedTuple):
         """As of :class:`Steps`: there are no changes."""
         return np.zeros(0)
 
-    def weights(self, shifts: np.ndarray, times: np.ndarray) -> np.ndarray:
+    def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
         """As of :class:`Steps`, for what the cosines add."""
         total = np.zeros((len(times), len(shifts)))
         for frequency, amplitude, peak in zip(
             self.frequencies, self.amplitudes, self.peaks, strict=True
         ):
-            turned = np.exp(1j * frequency * (times - peak))
+            half = 0.5 * frequency * np.asarray(lengths)  # of the angle that the interval is
+            turned = np.exp(1j * (frequency * (times - peak) - half)) * np.sinc(half / np.pi)
             total += amplitude * np.outer(turned, oscillation_weights(shifts, frequency)).real
         return total
 

@@ -2,9 +2,9 @@
 
 A load that is switched on gives each mode of decay rate r the response (1 - exp(-r t)) / r, and one
 that oscillates with frequency omega the response 1 / (r + i omega), whose real part is in phase
-with it.  Sums of w_j / (r + s_j) approach both for all r at once, with real positive shifts s_j and
-weights by least squares, and 1 / (r + s_j) is the response of the steady equation with a reaction
-term s_j.
+with it.  The mean over an interval is one more response.  Sums of w_j / (r + s_j) approach each for
+all r at once, with real positive shifts s_j and weights by least squares, and 1 / (r + s_j) is the
+response of the steady equation with a reaction term s_j.
 Weideman & Trefethen (2007), "Parabolic and hyperbolic contours for computing the Bromwich
 integral", Math. Comp. 76, approximate by rational functions with complex shifts.
 """
@@ -57,17 +57,19 @@ def shifts_for(times: np.ndarray, frequencies: np.ndarray = ()) -> Shifts:
     return Shifts(values, error)
 
 
-def response_weights(shifts: np.ndarray, times: np.ndarray) -> np.ndarray:
+def response_weights(shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
     """Weights, (n, K), of the solutions with each shift in the response at each time after a step.
 
-    Zero at times that are not positive: before the step nothing has happened.
+    Of a positive length it is the mean over the interval that ends at the time.  Zero at times that
+    are not positive: before the step nothing has happened.
     """
-    distinct, which = np.unique(np.asarray(times, dtype=float), return_inverse=True)
+    pairs = np.stack(np.broadcast_arrays(np.asarray(times, dtype=float), lengths), axis=1)
+    distinct, which = np.unique(pairs, axis=0, return_inverse=True)
     rates = _rates(shifts)
     rows = np.zeros((len(distinct), len(shifts)))
-    for row, time in zip(rows, distinct, strict=True):
+    for row, (time, length) in zip(rows, distinct, strict=True):
         if time > 0.0:
-            row[:] = _fitted(shifts, rates, _after_step(rates, time))[0]
+            row[:] = _fitted(shifts, rates, _after_step(rates, time, length))[0]
     return rows[which.ravel()]
 
 
@@ -85,10 +87,21 @@ def _rates(shifts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.geomspace(low, high, _NUM_RATES)])
 
 
-def _after_step(rates: np.ndarray, time: float) -> np.ndarray:
-    """Responses of modes at a time after a step of one."""
-    decayed = rates * time
-    return np.where(decayed > 0.0, -np.expm1(-decayed) / np.maximum(rates, 1e-300), time)
+def _after_step(rates: np.ndarray, time: float, length: float = 0.0) -> np.ndarray:
+    """Responses of modes at a time after a step of one, or their means over an interval before.
+
+    Of a part of length l of the interval, from a on, the mean is (1 - exp(-r a) + exp(-r a) q) / r
+    with q = 1 - (1 - exp(-r l)) / (r l): no digits cancel, also where r l is small.
+    """
+    begun = max(time - length, 0.0)
+    after = time - begun if length else 0.0
+    share = after / length if length else 1.0
+    decayed, within = rates * begun, rates * after
+    series = within * (1 / 2 - within * (1 / 6 - within * (1 / 24 - within / 120)))
+    by_part = np.where(within < 1e-3, series, 1.0 + np.expm1(-within) / np.maximum(within, 1e-300))
+    means = -np.expm1(-decayed) + np.exp(-decayed) * by_part
+    at_rest = begun + 0.5 * after
+    return share * np.where(rates > 0.0, means / np.maximum(rates, 1e-300), at_rest)
 
 
 def _at_frequency(rates: np.ndarray, frequency: float) -> np.ndarray:
