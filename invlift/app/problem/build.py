@@ -210,7 +210,8 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     initial = None if spec.pde.initial == "steady" else spec.pde.initial
     options |= {"thickness": _thickness(spec, mesh)}
     if spec.pde.anisotropy is not None:
-        options |= {"anisotropy": spec.pde.anisotropy.model_dump(exclude_none=True)}
+        own = spec.pde.anisotropy
+        options["anisotropy"] = {"ratio": value_of(own.ratio), "angle": value_of(own.angle)}
     for key in ("lines", "barriers"):
         own = getattr(spec.pde, key).items()
         options[key] = {group: value_of(entry) for group, entry in own}

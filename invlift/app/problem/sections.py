@@ -121,10 +121,10 @@ class StorageField(Table):
 class AnisotropyTable(Table):
     """A conductivity that depends on direction, everywhere in the same way."""
 
-    ratio: number(1e-6, 1e6)
+    ratio: number(1e-6, 1e6) | one_of(DISTRIBUTIONS, "distribution")
     """The conductivity along the direction over that across; in space the horizontal one over the
     vertical one."""
-    angle: number(-360.0, 360.0) = None
+    angle: number(-360.0, 360.0) | one_of(REAL_DISTRIBUTIONS, "distribution") = None
     """The angle between the direction and the x axis, in degrees. Only for bodies in the plane."""
 
 
@@ -152,7 +152,8 @@ class PdeTable(ConditionsTable, ClockTable):
     thickness = "10 + 0.02 * x". The strength of a point source is then that of its whole line."""
     anisotropy: AnisotropyTable = None
     """A conductivity that depends on direction, for example
-    anisotropy = { ratio = 3.0, angle = 30.0 }: what is unknown is that along the angle."""
+    anisotropy = { ratio = 3.0, angle = 30.0 }: the field is that along the angle. Distributions, if
+    the ratio or the angle is unknown."""
     lines: dict[_Name, _Positive | one_of(DISTRIBUTIONS, "distribution")] = {}
     """The lines along which it flows more easily, fractures for example, of a plane body: the
     conductivity times the width of each, for example lines = { fracture = 2e-4 }, by the groups of

@@ -34,7 +34,7 @@ def assemble_poisson(
     solution_times: Sequence[float] = (),
     known: Mapping[str, float] | None = None,
     thickness: float | Mapping[str, float] | np.ndarray | None = None,
-    anisotropy: Mapping[str, float] | None = None,
+    anisotropy: Mapping[str, float | Distribution] | None = None,
     lines: Mapping[str, float | Distribution] | None = None,
     barriers: Mapping[str, float | Distribution] | None = None,
     location: str = "nodes",
@@ -87,6 +87,7 @@ def assemble_poisson(
         ``{"ratio": 3.0, "angle": 30.0}``: the conductivity is exp(phi) along the direction at this
         angle to the x axis, in degrees, and exp(phi) / ratio across it.  In 3-D there is no angle:
         exp(phi) is the horizontal conductivity, and exp(phi) / ratio the vertical one.
+        Distributions if unknown: they are ``anisotropy_ratio`` and ``anisotropy_angle``.
     lines : dict, optional
         For a 2-D body: boundary group, possibly inside the body -> conductivity times width, T, of
         a line along it.  The line has the flow T du/ds in addition to the flow in the body.

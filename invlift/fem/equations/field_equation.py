@@ -60,7 +60,9 @@ class Body(NamedTuple):
         Resistance of each group across which the solution jumps, or the name of an unknown one.
         They are in the equation of a mesh that is cut along them.
     unknowns : mapping of str to Distribution
-        Those of lines and barriers.
+        Those of the anisotropy, of lines and of barriers.
+    further : tuple of str
+        Which of them the form of conduction depends on.
     """
 
     mesh: Mesh
@@ -71,6 +73,7 @@ class Body(NamedTuple):
     lines: Mapping[str, float | str] = MappingProxyType({})
     barriers: Mapping[str, float | str] = MappingProxyType({})
     unknowns: Mapping[str, Distribution] = MappingProxyType({})
+    further: tuple[str, ...] = ()
 
     @property
     def num_coefficients(self) -> int:
@@ -84,7 +87,7 @@ def body_of(
     *,
     known: Mapping[str, float] | None = None,
     thickness: float | Mapping[str, float] | np.ndarray | None = None,
-    anisotropy: Mapping[str, float] | None = None,
+    anisotropy: Mapping[str, float | Distribution] | None = None,
     lines: Mapping[str, float | Distribution] | None = None,
     barriers: Mapping[str, float | Distribution] | None = None,
 ) -> Body:
@@ -96,9 +99,14 @@ def body_of(
         As :func:`known_conductivity` and :func:`~invlift.fem.equations.forms.anisotropic`; if a
         body in space has a thickness or lines, one is not positive, or a line is a barrier.
     """
-    form = conduction
+    form, turned = conduction, {}
     if anisotropy is not None:
-        form = anisotropic(anisotropy.get("ratio"), anisotropy.get("angle"), mesh.dim)
+        given = [anisotropy.get(key) for key in ("ratio", "angle")]
+        turned = {key: one_number(("anisotropy", key), each, is_positive=key == "ratio")
+                  for key, each in zip(("ratio", "angle"), given, strict=True)
+                  if is_distribution(each)}  # fmt: skip
+        form = anisotropic(*given, mesh.dim, turned)
+    turned = {f"anisotropy_{key}": each for key, each in turned.items()}
     of_thickness = None if thickness is None else OfThickness(_thickness(mesh, thickness))
     basis = cell_basis(mesh, of_thickness)
     known = known_conductivity(mesh, known)
@@ -110,7 +118,8 @@ def body_of(
         raise InputError(("barriers", both.pop()), "a group that is no line", "a line", remedy)
     along, of_lines = _by_group(mesh, "lines", lines or {}, "conductivity times width")
     between, of_barriers = _by_group(mesh, "barriers", barriers or {}, "width by conductivity")
-    return Body(mesh, basis, location, known, form, along, between, of_lines | of_barriers)
+    unknowns = turned | of_lines | of_barriers
+    return Body(mesh, basis, location, known, form, along, between, unknowns, tuple(turned))
 
 
 def _by_group(
@@ -217,8 +226,10 @@ def field_equation(
     size = mesh.num_nodes + len(outside)
     held = np.concatenate([first.held, np.array([*outside.values()], dtype=int)])
     tests, shares = _tests(body, groups, first, outside, size)
+    of_body = {"location": body.location, "known": body.known, "tests": tests}
+    of_body |= {"further": [int(numbers[name][0]) for name in body.further]}
     forms = [
-        Form(basis, body.conduction, location=body.location, known=body.known, tests=tests),
+        Form(basis, body.conduction, **of_body),
         *(_exchange(body, first, group, dof, numbers) for group, dof in outside.items()),
         *(_along(body, group, value, numbers) for group, value in body.lines.items()),
         *(_across(body, group, numbers) for group in mesh.sides),

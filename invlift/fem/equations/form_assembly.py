@@ -12,8 +12,8 @@ import skfem
 from scipy.sparse import csr_array
 
 from invlift.errors import InputError, as_input_error
-from invlift.fem.equations.forms import Weighted
-from invlift.fem.equations.terms import Element, GeneralTerm, Term, WeightedTerm
+from invlift.fem.equations.forms import Factored, Weighted
+from invlift.fem.equations.terms import Element, FactoredTerm, GeneralTerm, Term, WeightedTerm
 from invlift.fem.linalg import sparse
 
 #: Tolerance of the symmetry of a matrix, relative to its largest entry.
@@ -50,6 +50,8 @@ class Form(NamedTuple):
     tests : (p, m, E) array, optional
         Weights of each element's residual in p reactions, if they differ from the weights of its
         degrees of freedom.
+    further : sequence of int
+        Indices of the further coefficients of a :class:`~invlift.fem.equations.forms.Factored`.
     """
 
     basis: skfem.assembly.basis.AbstractBasis
@@ -60,6 +62,7 @@ class Form(NamedTuple):
     dofs: np.ndarray | None = None
     known: np.ndarray | None = None
     tests: np.ndarray | None = None
+    further: Sequence[int] = ()
 
 
 def form_arrays(
@@ -97,6 +100,9 @@ def form_arrays(
     if coefficients.min(initial=0) < 0:
         expected, found = "numbers of coefficients from 0 on", f"{coefficients.min()}"
         raise InputError("location", expected, found, "correct location or start")
+    of_all = np.repeat(np.array(form.further, dtype=int)[:, None], num_elements, axis=1)
+    coefficients = np.concatenate([coefficients, of_all])
+    known = np.concatenate([known, np.full(of_all.shape, np.nan)])
     tests = tested.toarray()[:, dofs] if form.tests is None else np.asarray(form.tests, float)
     if tests.shape != (tested.shape[0], *dofs.shape):
         expected, found = f"weights {(tested.shape[0], *dofs.shape)}", f"shape {tests.shape}"
@@ -216,6 +222,11 @@ def term_of(form: Form, part: dict[str, np.ndarray], held: np.ndarray) -> Term:
     own = {name: sparse.as_index(part[name]) for name in names}
     own["given"] = sparse.as_index(np.flatnonzero(held[part["dofs"]].any(axis=0)))
     own |= jax.device_put({"shape": _one_for_all(part["shape"]), "tests": part["tests"]})
+    if isinstance(form.matrix, Factored):
+        parts = [integrated(each, element) for each in form.matrix.parts]
+        integrals = parts[0] | {"integrals": np.concatenate([each["integrals"] for each in parts])}
+        functions = {"weight": form.matrix.weight, "factors": form.matrix.factors}
+        return FactoredTerm(**functions, **jax.device_put(integrals), **own)
     if isinstance(form.matrix, Weighted) and form.load is None:
         with _told("weight and an integrand of JAX functions"):
             integrals = integrated(form.matrix, element)

@@ -8,6 +8,8 @@ themselves.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,6 +40,24 @@ class Weighted(Module, settings=True):
     def __call__(self, coefficient: jax.Array, element: Element) -> jax.Array:
         """The matrix of one element, (m, m), for the coefficient at its points, (Q,)."""
         return self.integrand(element) @ self.weight(coefficient)
+
+
+class Factored(Weighted, settings=True):
+    """Base of forms that are several with one weight, each times a factor of its own.
+
+    Factors follow from further coefficients, which all elements have; integrands do not differ from
+    point to point, as those of linear elements.
+
+    Attributes
+    ----------
+    parts : tuple of C Weighted
+    """
+
+    parts: tuple[Weighted, ...]
+
+    def factors(self, further: Sequence[jax.Array]) -> jax.Array:
+        """The factor of each part, (C, E), for each of the further coefficients, (E,)."""
+        raise NotImplementedError
 
 
 def _exponential(coefficient):
@@ -87,7 +107,36 @@ class Anisotropic(Weighted):
         return xp.einsum("icq...,jcq...,q...->ijq...", element.gradient, turned, element.weight)
 
 
-def anisotropic(ratio: float, angle: float | None, dim: int) -> Anisotropic:
+class Turned(Factored, settings=True):
+    """:class:`Anisotropic` with an unknown ratio or angle, which are further coefficients.
+
+    With m = 1 / ratio - 1 and n across the direction, D = 1 + m n n^T; in the plane 2 n n^T is 1 -
+    cos(2 angle) diag(1, -1) - sin(2 angle) (0 1; 1 0).
+
+    Attributes
+    ----------
+    ratio, angle : float or None
+        Those that are known.  Without an unknown angle the parts are those along and across.
+    """
+
+    ratio: float | None = None
+    angle: float | None = None
+
+    weight = staticmethod(_exponential)
+
+    def factors(self, further: Sequence[jax.Array]) -> jax.Array:
+        """As of :class:`Factored`."""
+        ratio = self.ratio if self.ratio is not None else further[0]
+        across = 1.0 / ratio * jnp.ones_like(further[0])
+        if len(self.parts) == 2:
+            return jnp.stack([jnp.ones_like(across), across])
+        half, twice = 0.5 * (across - 1.0), jnp.deg2rad(2.0 * further[-1])
+        return jnp.stack([1.0 + half, -half * jnp.cos(twice), -half * jnp.sin(twice)])
+
+
+def anisotropic(
+    ratio: float | None, angle: float | None, dim: int, unknown: Collection[str] = ()
+) -> Anisotropic | Turned:
     """Conduction that is stronger along a direction, or along layers, than across it.
 
     Parameters
@@ -98,13 +147,16 @@ def anisotropic(ratio: float, angle: float | None, dim: int) -> Anisotropic:
         Of the direction with the x axis, in degrees, in the plane.  In space layers are horizontal,
         and across them is the z axis; there is no angle then.
     dim : int
+    unknown : collection of str
+        Which of "ratio" and "angle" are further coefficients, in this order.
 
     Raises
     ------
     InputError
         If the ratio is not positive, there is no angle in the plane, or one in space.
     """
-    if not (np.isscalar(ratio) and np.isfinite(ratio) and ratio > 0.0):
+    is_number = np.isscalar(ratio) and np.isfinite(ratio) and ratio > 0.0
+    if not is_number and "ratio" not in unknown:
         found, remedy = f"{ratio!r}", "give the conductivity along over that across"
         raise InputError(("anisotropy", "ratio"), "a positive number", found, remedy)
     if (angle is None) == (dim == 2):
@@ -112,10 +164,20 @@ def anisotropic(ratio: float, angle: float | None, dim: int) -> Anisotropic:
             "none in space, where the ratio is of horizontal by vertical")  # fmt: skip
         remedy = "give it" if dim == 2 else "leave it out"
         raise InputError(("anisotropy", "angle"), expected, f"{angle!r}", remedy)
+    known = None if "ratio" in unknown else float(ratio)
+    if "angle" in unknown:
+        tensors = np.eye(2), np.diag([1.0, -1.0]), np.eye(2)[::-1]
+        return Turned(tuple(map(_of_tensor, tensors)), known)
     across = np.array([0.0, 0.0, 1.0])
     if dim == 2:
         across = np.array([-np.sin(np.deg2rad(angle)), np.cos(np.deg2rad(angle))])
-    tensor = np.eye(dim) + (1.0 / ratio - 1.0) * np.outer(across, across)
+    across = np.outer(across, across)
+    if known is None:
+        return Turned((_of_tensor(np.eye(dim) - across), _of_tensor(across)), None, angle)
+    return _of_tensor(np.eye(dim) + (1.0 / known - 1.0) * across)
+
+
+def _of_tensor(tensor: np.ndarray) -> Anisotropic:
     return Anisotropic(tuple(map(tuple, tensor.tolist())))
 
 

@@ -155,6 +155,10 @@ class WeightedTerm(Term):
 
     _of_elements = *Term._of_elements, "integrals", "shares"
 
+    @property
+    def _num_points(self) -> int:
+        return self.integrals.shape[0]
+
     def scaled(self, factor: jax.Array) -> WeightedTerm:
         """Return the form times a factor."""
         return replace(self, integrals=factor * self.integrals)
@@ -169,8 +173,7 @@ class WeightedTerm(Term):
 
     def forces_along(self, local, solution):
         """As :meth:`Term.forces_along`, by Leibniz' rule."""
-        along = derivatives_along(self.weight, [self._at_points(each) for each in local])
-        weights = [self._mean(each) for each in along][::-1]
+        weights = self._weights_along(local)[::-1]
         order = len(weights) - 1
         terms = [
             contract(math.comb(order, k) * self._at_weight_one(each), weight[:, None, None])
@@ -210,6 +213,11 @@ class WeightedTerm(Term):
         """Return the weights at the P points, or their mean, (P, E)."""
         return self._mean(self.weight(self._at_points(local)))
 
+    def _weights_along(self, local):
+        """Derivatives of the weights along a curve, by those of the coefficients."""
+        along = derivatives_along(self.weight, [self._at_points(each) for each in local])
+        return [self._mean(each) for each in along]
+
     def _slopes(self, local):
         """Return the derivatives of the weights by the coefficients, (P, k, E)."""
         points = self._at_points(local)
@@ -222,7 +230,7 @@ class WeightedTerm(Term):
         ones = jnp.ones_like(points)
         curvature = second_directional(self.weight, (points,), (ones,))
         by_points = contract(self.shape, by_slopes.swapaxes(0, 1)) * curvature
-        if len(by_slopes) != len(points):
+        if self._num_points != len(points):
             by_points = by_points * self.shares
         return contract(self.shape.swapaxes(0, 1), by_points[:, None])
 
@@ -232,10 +240,54 @@ class WeightedTerm(Term):
 
     def _mean(self, values):
         """Return values at Q points, (Q, ..., E), unchanged if P = Q, else their mean."""
-        if self.integrals.shape[0] == values.shape[0]:
+        if self._num_points == values.shape[0]:
             return values
         axes = tuple(range(1, values.ndim - 1))
         return contract(jnp.expand_dims(self.shares, axes), values)[None]
+
+
+class FactoredTerm(WeightedTerm):
+    """Several forms with one weight, each times a factor of further coefficients of all elements.
+
+    The coefficients of an element are those of the field, then these.
+
+    Attributes
+    ----------
+    factors : callable
+        Of :class:`invlift.fem.equations.forms.Factored`.
+    """
+
+    factors: Callable = static()
+
+    @property
+    def _num_points(self) -> int:
+        return 1
+
+    def _weights(self, local):
+        field, further = self._split(local)
+        return self.factors(further) * super()._weights(field)
+
+    def _weights_along(self, local):
+        return derivatives_along(self._weights, list(local))
+
+    def _slopes(self, local):
+        field, further = self._split(local)
+        factors, weight = self.factors(further), super()._weights(field)
+        by_field = factors[:, None] * super()._slopes(field)
+
+        def along(row):
+            tangent = jnp.zeros_like(further).at[row].set(1.0)
+            return jax.jvp(self.factors, (further,), (tangent,))[1]
+
+        by_further = [along(row) * weight for row in range(len(further))]
+        return jnp.concatenate([by_field, jnp.stack(by_further, axis=1)], axis=1)
+
+    def _pull_back_slopes(self, local, by_slopes):
+        return jax.grad(lambda at: jnp.sum(by_slopes * self._slopes(at)))(local)
+
+    def _split(self, local):
+        """Coefficients of the field, (k, E), and further ones."""
+        return local[: len(self.shape)], local[len(self.shape) :]
 
 
 class GeneralTerm(Term):
