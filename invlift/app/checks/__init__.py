@@ -33,7 +33,7 @@ from invlift.app.checks.starts import (
     with_first,
 )
 from invlift.app.checks.time_step import check_time_step
-from invlift.app.checks.told_in_time import check_told_in_time
+from invlift.app.checks.told import check_told
 from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problems import AnyProblem, PythonSpec
 from invlift.app.runs.sampling import choice_of, target_of
@@ -109,7 +109,7 @@ def check_problem(
         tell(check_derivatives(lifted, point, rng))
         if is_fitted:
             fit = starts.first.fit if isinstance(starts, Starts) else None
-            tell(check_told_in_time(problem, fit))
+            tell(check_told(problem, fit))
             tell(check_mesh_error(problem, finer.result(), fit))
             tell([check_step(lifted, point, seed)])
             tell(check_method(problem))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from invlift.app.checks.findings import Finding
+from invlift.fem.electrodes.complete import IMPEDANCE
 from invlift.fem.electrodes.injections import distinct, patterns_of_pairs
 from invlift.fem.electrodes.quadrupoles import electrode_numbers, geometric_factors, patterns_of
 from invlift.fem.mesh.functionals import facet_sizes
-from invlift.fem.mesh.mesh import Mesh
 from invlift.models.combinations import Combinations
 from invlift.problems.problem import InverseProblem
-from invlift.programs.compilation import program
+from invlift.programs.compilation import Program, program
 from invlift.unknowns.priors.partly_known import PartlyKnownPrior
 
 #: Share of a reading of uniform ground that a mesh may miss it by without a note, and without a
@@ -24,19 +25,34 @@ FAR_OFF, TOO_FAR_OFF = 0.03, 0.1
 
 REMEDY = "refine the mesh near electrodes, or take it further out"
 
+#: Fewest edges across an electrode of which the error of readings elsewhere is a per cent or so.
+FEW_EDGES = 3
+#: What is to be added to impedances for voltages as those of a fine mesh, over the length of an
+#: edge divided by the conductivity: tests/benchmarks/bench_electrode_mesh.py.
+ADDED = 0.1
+#: Share of an impedance from which on this is remarkable.
+MUCH_ADDED = 0.1
+REFINE = "refine the mesh at the ends of the electrodes, or set [mesh] refine_solution"
+
 
 @program
 def _readings(model, coefficients):
     return model(coefficients)
 
 
+@partial(Program, effort="none")
+def _transformed(prior, white):
+    return prior.transform(white)
+
+
 def check_electrodes(problem: InverseProblem) -> Finding:
     """Number and size, pairs that drive, and how well the mesh has uniform ground."""
     sensors, names = problem.sensors, problem.sensors.electrode_groups
-    num = len(names or sensors.positions)
+    num, advice = len(names or sensors.positions), ""
     if names:
-        level, of_them = _contacts(problem.mesh, names)
-        driven = patterns_of(sensors, names).currents
+        driven, weights = patterns_of(sensors, names)
+        is_at_driven = bool((driven * weights).any())
+        level, of_them, advice = _contacts(problem, names, is_at_driven)
     else:
         numbers = electrode_numbers(sensors, range(1, num + 1), are_points=True)
         level, of_them = _points(problem, numbers)
@@ -46,16 +62,40 @@ def check_electrodes(problem: InverseProblem) -> Finding:
     if isinstance(model := problem.model, Combinations):
         num = np.linalg.matrix_rank(np.asarray(model.matrix))
         detail += f"; the readings are combinations of {num} numbers"
-    return Finding(level, "electrodes", detail)
+    return Finding(level, "electrodes", detail + advice)
 
 
-def _contacts(mesh: Mesh, names: Sequence[str]) -> tuple[str, str]:
+def _contacts(
+    problem: InverseProblem, names: Sequence[str], is_at_driven: bool
+) -> tuple[str, str, str]:
+    """How large they are, and what is wrong where too few edges of the mesh are across one.
+
+    Near the ends of an electrode the current density varies over a distance of impedance times
+    conductivity.  With longer edges a current meets less resistance there.
+    """
+    mesh, known = problem.mesh, problem.model.on_mesh
     facets = [mesh.facets(name) for name in names]
-    counts = [len(each) for each in facets]
-    sizes = [facet_sizes(mesh.points[each]).sum() for each in facets]
+    counts = np.array([len(each) for each in facets])
+    sizes = np.array([facet_sizes(mesh.points[each]).sum() for each in facets])
     what = "wide" if mesh.dim == 2 else "in area"
-    detail = f"electrodes of {min(counts)} to {max(counts)} boundary facets, "
-    return "ok", detail + f"{min(sizes):.3g} to {max(sizes):.3g} {what}"
+    detail = f"electrodes of {counts.min()} to {counts.max()} boundary facets, "
+    detail += f"{sizes.min():.3g} to {sizes.max():.3g} {what}"
+    # Of the mesh that the equation is solved on; in space two triangles are a square.
+    across = (counts if mesh.dim == 2 else np.sqrt(counts / 2.0)) * 2.0**known.num_refined
+    notes = []
+    if across.min() < FEW_EDGES:
+        notes.append(f"fewer than {FEW_EDGES} edges are across an electrode")
+    if IMPEDANCE in known.further and is_at_driven:
+        median = np.asarray(_transformed(problem.prior, np.zeros(problem.prior.num_white)))
+        first = problem.prior.firsts[IMPEDANCE]
+        impedances = median[first : first + len(names)]
+        conductivity = np.exp(np.median(median[: len(known.fields[0].points)]))
+        added = ADDED * sizes ** (1.0 / (mesh.dim - 1)) / across / conductivity
+        if (added > MUCH_ADDED * impedances).any():
+            text = "voltages at electrodes that drive come out too low, as with impedances less "
+            text += f"{added.max():.2g}, a tenth of an edge over the conductivity (their median "
+            notes.append(f"{text}before the readings is {np.median(impedances):.2g})")
+    return "note" if notes else "ok", detail, "; ".join(["", *notes, *([REFINE] if notes else [])])
 
 
 def _points(problem: InverseProblem, numbers: np.ndarray) -> tuple[str, str]:

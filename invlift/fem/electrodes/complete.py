@@ -32,6 +32,9 @@ from invlift.fem.readings.base import FIELD
 from invlift.programs.precision import require_float64
 from invlift.unknowns.distributions import Distribution, as_distribution, is_distribution, repeated
 
+#: What unknown contact impedances are called among the draws.
+IMPEDANCE = "impedance"
+
 
 def electrode_model(
     mesh: Mesh,
@@ -140,7 +143,7 @@ def electrode_model(
         num_coefficients=num_coefficients + (0 if is_known else num),
         name=FIELD,
     )
-    further = {"impedance": repeated(impedance, num)} if is_unknown else {}
+    further = {IMPEDANCE: repeated(impedance, num)} if is_unknown else {}
     known_of_mesh = equation.on_mesh._replace(further=further)
     # The potential inside, of dozens of injections, would take more room than the field.
     equation = replace(equation, nodal=equation.nodal[:0], solutions=(), on_mesh=known_of_mesh)

@@ -1,4 +1,4 @@
-"""Checks of the information in readings of a transient field, on storage and each unknown."""
+"""Checks of the information in readings on each unknown, and on storage of a transient field."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from invlift.fem.time.equations import ShiftedEquations
 from invlift.models.base import ForwardModel
 from invlift.problems.problem import InverseProblem, prediction
 from invlift.problems.starts.search import Fit
+from invlift.unknowns.distributions import Distribution
 
 #: Factor of a storage so large that no change has arrived at any reading.
 ENDLESS = 1e12
@@ -25,8 +26,10 @@ ALIKE = 1.0
 HARDLY_LESS = 0.9
 
 
-def check_told_in_time(problem: InverseProblem, fit: Fit | None) -> list[Finding]:
-    """Return notes on times that do not resolve the diffusion, and on unknowns without information.
+def check_told(problem: InverseProblem, fit: Fit | None) -> list[Finding]:
+    """Return notes on unknowns without information, and on times that do not resolve the diffusion.
+
+    For a transient field, and for a field with further unknowns such as contact impedances.
 
     Parameters
     ----------
@@ -34,7 +37,10 @@ def check_told_in_time(problem: InverseProblem, fit: Fit | None) -> list[Finding
     fit : Fit or None
         Fit at the posterior mode. The findings hold for the field at the mode.
     """
-    if fit is None or problem.noise.is_exact or not _parts_in_time(problem.model):
+    is_in_time = bool(_parts_in_time(problem.model))
+    if fit is None or problem.noise.is_exact:
+        return []
+    if not (is_in_time or problem.model.on_mesh.further):
         return []
     theta = np.concatenate([np.zeros(problem.noise.num_parameters), fit.white])
 
@@ -44,7 +50,8 @@ def check_told_in_time(problem: InverseProblem, fit: Fit | None) -> list[Finding
         model = _with_storage(problem.model, factor)
         return np.asarray(prediction(replace(problem, model=model), theta))
 
-    return [*_of_times(predicted, fit.sd), *_of_unknowns(problem, fit)]
+    of_times = _of_times(predicted, fit.sd) if is_in_time else []
+    return [*of_times, *_of_unknowns(problem, fit)]
 
 
 def _parts_in_time(model: ForwardModel) -> list[ShiftedEquations]:
@@ -95,14 +102,20 @@ def _of_unknowns(problem: InverseProblem, fit: Fit) -> list[Finding]:
     """Return notes on unknowns whose standard deviation the readings hardly reduce.
 
     The Laplace approximation is used. The sum of the variance reductions of all white variables of
-    a field is an upper bound of the reduction in any direction.
+    a field is an upper bound of the reduction in any direction. Entries of a vector of independent
+    numbers are judged one by one.
     """
     prior = problem.prior
     name = problem.coefficients_name
     parts = prior.split(fit.white_sd) if prior.shapes else [(name, prior, fit.white_sd)]
     found = []
-    for name, _, own in parts:
+    for name, part, own in parts:
+        own = np.asarray(own)
         share = np.sqrt(max(1.0 - np.sum(1.0 - own**2), 0.0))
+        if isinstance(part, Distribution) and part.is_elementwise:  # independent numbers
+            untold = own[own >= HARDLY_LESS]
+            share = untold.min(initial=1.0) if untold.size else 0.0
+            name = name if untold.size == own.size else f"{untold.size} of {own.size} {name}s"
         if own.size and share >= HARDLY_LESS:
             detail = f"the readings tell next to nothing of {name}: its standard deviation stays "
             detail += f"{100.0 * share:.3g} % of that of its prior, or more"
