@@ -1,6 +1,7 @@
-"""Tanks of 12 electrodes less their reference, of three materials too: ranks are uniform."""
+"""Ranks of tanks of 12 electrodes, less a reference, of three materials, with offsets: uniform."""
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import numpy as np
@@ -20,6 +21,10 @@ LOGNORMAL = {"distribution": "lognormal", "median": 1.0, "factor": 1.3}
 PRIOR = {"kind": "matern", "range": 0.8, "std": 0.5, "smoothness": 1.0}
 MATERIALS = {"kind": "inclusions", "background": LOGNORMAL, "range": 0.8, "smoothness": 1.0,
              "inclusion": {"resistive": 0.2, "conductive": 5.0}, "share": 0.4}  # fmt: skip
+REFERENCE = {"reference": {"file": "tank.mat", "conductivity": LOGNORMAL}}
+OFFSET = {"offset": {"pair": {"distribution": "normal", "mean": 0.0, "sd": 0.3}}}
+CASES = {"matern": (PRIOR, REFERENCE), "inclusions": (MATERIALS, REFERENCE),
+         "offset": (PRIOR, OFFSET)}  # fmt: skip
 OPTIONS = {"draws": 7, "warmup": 40, "seed": 11}
 predicted = jax.jit(lambda problem, theta: problem.predict(theta))
 
@@ -35,19 +40,18 @@ def tank():
     return mesh_from_arrays(box.points, box.cells, boundaries=groups, subdomains=whole, name="tank")
 
 
-def build(folder, prior):
-    """Matrices of a body and of an empty tank: six injections and four pairs."""
+def build(folder, prior, of_readings):
+    """Matrices of a body, and of an empty tank if there is one: six injections and four pairs."""
     unit = np.eye(NUM)
     driven = np.array([unit[k] - unit[(k + 5) % NUM] for k in range(0, NUM, 2)])
     pairs = np.array([unit[k] - unit[k + 1] for k in (1, 4, 7, 10)])
     content = {"Inj": driven.T, "Mpat": pairs.T, "Uel": np.zeros((24, 1))}
     scipy.io.savemat(folder / "tank.mat", content)
     write_gmsh(folder / "tank.msh", tank())
-    reference = {"file": "tank.mat", "conductivity": LOGNORMAL}
     sections = {
         "mesh": {"file": "tank.msh"},
         "electrodes": {"groups": "electrode_*", "impedance": 0.1},
-        "observations": {"file": "tank.mat", "reference": reference},
+        "observations": {"file": "tank.mat"} | of_readings,
         "prior": prior,
         "noise": {"sigma": LOGNORMAL | {"median": 0.05}},
     }
@@ -56,14 +60,14 @@ def build(folder, prior):
     return build_problem(read_problem(path))
 
 
-def with_offsets(problem, seed):
-    """Pairs of electrodes of the body have offsets that those of the reference have not."""
+def with_offsets(problem, seed, spread, num):
+    """Readings have further offsets, of each of so many pairs or injections."""
     rng = np.random.default_rng(seed)
     zeta = problem.noise.sample_parameters(rng)
     theta = np.concatenate([zeta, problem.prior.sample(rng)])
     exact = np.asarray(predicted(problem, theta))
     values = problem.noise.sample(rng, exact, zeta)
-    values += np.tile(0.3 * rng.standard_normal(values.size // 6), 6)
+    values += spread(0.3 * rng.standard_normal(num), values.size // num)
     return replace(problem, observed=jax.device_put(values)), theta
 
 
@@ -75,17 +79,22 @@ def few_draws(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize("prior", [PRIOR, MATERIALS], ids=lambda prior: prior["kind"])
-def test_ranks_of_the_truth_are_uniform(prior, tmp_path):
-    verdict = calibrate(build(tmp_path, prior), simulations=100, **OPTIONS).verdict()
+@pytest.mark.parametrize("case", CASES)
+def test_ranks_of_the_truth_are_uniform(case, tmp_path):
+    verdict = calibrate(build(tmp_path, *CASES[case]), simulations=100, **OPTIONS).verdict()
     assert verdict.is_calibrated, str(verdict)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize("prior", [PRIOR, MATERIALS], ids=lambda prior: prior["kind"])
-def test_offsets_of_one_body_alone_are_seen(prior, tmp_path, monkeypatch):
-    """A negative control."""
-    monkeypatch.setattr(calibration, "simulate_problem", with_offsets)
-    found = calibrate(build(tmp_path, prior), simulations=50, **OPTIONS)
+@pytest.mark.parametrize(
+    ("case", "spread", "num"),
+    [("matern", np.tile, 4), ("inclusions", np.tile, 4), ("offset", np.repeat, 6)],
+    ids=CASES,
+)
+def test_further_offsets_are_seen(case, spread, num, tmp_path, monkeypatch):
+    """A negative control: of pairs of one body alone, or of injections where pairs have some."""
+    simulate = partial(with_offsets, spread=spread, num=num)
+    monkeypatch.setattr(calibration, "simulate_problem", simulate)
+    found = calibrate(build(tmp_path, *CASES[case]), simulations=50, **OPTIONS)
     assert min(found.p_values().values()) < 1e-5
