@@ -21,6 +21,8 @@ _ORDERS = {
     "month, day, year": (2, 0, 1),
     "year, month, day": (0, 1, 2),
 }
+#: What notes call dates that say their order.
+_ISO = "ISO 8601"
 _ZONE = re.compile(r"\b(?:UTC|GMT)\s*(?:([+-])(\d{1,2})(?::?(\d{2}))?)?(?![\w:])")
 
 
@@ -53,7 +55,8 @@ def dates_of(entries: Sequence[str], places: Sequence[str]) -> tuple[list[dateti
     """Dates of a table, and the order that they are in if it is not that of ISO 8601, or "".
 
     Days before months are told from months before days by all entries together: one with a number
-    above 12 tells.  With points between them days are first.
+    above 12 tells.  With points between them days are first.  In a table with dates in several
+    formats, of other marks, each must tell by itself.
 
     Parameters
     ----------
@@ -68,12 +71,28 @@ def dates_of(entries: Sequence[str], places: Sequence[str]) -> tuple[list[dateti
         and mean different days.
     """
     matches = [_DATE.fullmatch(entry) for entry in entries]
-    if matches[0] is None or _is_iso(entries[0]):
-        return [date_of(*each) for each in zip(entries, places, strict=True)], ""
-    if None in matches:
-        row = matches.index(None)
+    formats = [_ISO if _is_iso(entry) else match and match[2]
+               for entry, match in zip(entries, matches, strict=True)]  # fmt: skip
+    if None in formats[1:] and formats[0]:
+        row = formats.index(None)
         found = f"{entries[row]!r} beside {entries[0]!r}"
         raise InputError(places[row], "a date as the others", found, IN_ORDER)
+    if len(set(formats)) == 1 or not formats[0]:
+        return _of_one_format(entries, places, matches)
+    orders = {}
+    for each in dict.fromkeys(formats):
+        own = [row for row, found in enumerate(formats) if found == each]
+        parts = ([given[row] for row in own] for given in (entries, places, matches))
+        orders[_of_one_format(*parts)[1] or _ISO] = None
+    dates = [_of_one_format([entry], [place], [match])[0][0]
+             for entry, place, match in zip(entries, places, matches, strict=True)]  # fmt: skip
+    return dates, f"{' or '.join(orders)}, row by row"
+
+
+def _of_one_format(entries, places, matches) -> tuple[list[datetime], str]:
+    """As :func:`dates_of`, of dates that are all in ISO 8601 or all have the same marks."""
+    if matches[0] is None or _is_iso(entries[0]):
+        return [date_of(*each) for each in zip(entries, places, strict=True)], ""
     clocks = [_clock_of(*each) for each in zip(matches, places, strict=True)]
     read = {order: [_date(match, *order) for match in matches] for order in _ORDERS.values()}
     possible = {name: read[order] for name, order in _ORDERS.items() if None not in read[order]}

@@ -377,3 +377,9 @@ def test_a_method_on_the_command_line_does_not_take_the_options_of_another():
     assert spec.with_overrides(draws=3).sampler.kernel() == Walk(step=1.0)
     with pytest.raises(InputError, match=r"^problem.toml, \[sampler.options\] step: .*remove it"):
         spec.with_overrides(method="chmc")
+
+
+def test_a_key_of_the_equation_that_electrodes_replace_is_not_moved():
+    electrodes = {"groups": "e*", "impedance": 0.1, "thickness": 2.0}
+    with refused("[electrodes]", "thickness", "remove it: it is a key of [pde], in whose place"):
+        parse_problem(changed({"pde": REMOVED, "electrodes": electrodes}), "problem.toml")

@@ -348,3 +348,42 @@ def test_what_a_run_keeps_of_a_schedule_is_read_again(tmp_path, strength):
     (source,) = invlift.read_problem(path).pde.point_source
     for key, value in strength.items():
         assert [list(each) for each in getattr(source.strength, key)] == value
+
+
+def test_expressions_in_t_of_a_problem_file(tmp_path):
+    """Of each number that may change; the same as from Python; the time is in its unit."""
+    changes = {
+        "pde.source": {"low": "0.1 * t"},
+        "pde.dirichlet": {"left": "1 + exp(-t)"},
+        "pde.neumann": {"top": "0.2 * t"},
+        "pde.robin": {"right": {"coefficient": 2.0, "ambient": "sin(t)"}},
+        "pde.point_source": [WELL | {"strength": "1 - exp(-9 * t)"}],
+    }
+    problem = build(write(tmp_path, changes))
+    change = invlift.function_of_time
+    same = invlift.assemble_poisson(
+        problem.mesh,
+        invlift.locate(problem.mesh, problem.sensors),
+        source={"low": change("0.1 * t")},
+        dirichlet={"left": change("1 + exp(-t)")},
+        neumann={"top": change("0.2 * t")},
+        robin={"right": (2.0, change("sin(t)"))},
+        point_sources=[((0.5, 0.5), change("1 - exp(-9 * t)"))],
+        storage=1.0,
+    )
+    phi = np.linspace(-1.0, 1.0, 16)
+    np.testing.assert_allclose(problem.model(phi), same(phi), rtol=1e-9)
+    assert np.ptp(np.asarray(same(phi))) > 0.01
+    for number, (wrong, part) in enumerate(
+        [
+            ({"pde.dirichlet": {"left": "x + t"}}, r"\[pde\] dirichlet.left: expected an expr"),
+            ({"pde.point_source": [WELL | {"strength": "x"}]}, "strength: expected an expression"),
+            ({"pde.robin": {"right": {"coefficient": "1 + t"}}}, "what does not change in time"),
+            ({"pde.thickness": "1 + t"}, "found the unknown name 't'.*; only sources, boundary"),
+            ({"pde": WITHOUT_STORAGE | {"dirichlet": {"left": "1 + t"}, "point_source": []}},
+             r"storage: expected the storage, as a number changes in time"),
+        ]
+    ):  # fmt: skip
+        table = AT_ONCE if "pde" in wrong else SENSORS
+        with pytest.raises(invlift.InputError, match=part):
+            build(write(tmp_path / f"{number}", wrong, sensors=table))

@@ -11,6 +11,7 @@ from matplotlib.colors import LogNorm
 from invlift.chains import Chain
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.posterior import Posterior
+from invlift.posterior.output import report
 from invlift.posterior.statistics.parts import Readings
 from invlift.posterior.statistics.quantity import Quantity
 from invlift.units import logarithmic, of_logarithm
@@ -55,18 +56,23 @@ def names_in(path):
     return {*mesh.point_data, *mesh.cell_data}
 
 
-@pytest.mark.parametrize("unit", ["W/(m K)", ""])
-def test_files_name_the_units(unit, tmp_path):
-    """Names with units only where a unit is known, and never at a logarithm."""
+def with_readings(unit):
     own = posterior(unit)
     rng = np.random.default_rng(1)
     draws = own.chains[0].draws | {"sigma": rng.random(50), "predicted": rng.normal(size=(50, 2))}
-    degrees, behind = ("degC", " [degC]") if unit else ("", "")
+    degrees = "degC" if unit else ""
     further = Quantity("sigma", unit=degrees), Quantity("predicted", {"sensor": None}, degrees)
     quantities = own.quantities[0], Quantity("solution", {"node": None}, degrees), *further
     readings = Readings(np.array([1.0, 2.0]), points=POINTS[:2, :2] + 0.1)
-    whole = Posterior([replace(own.chains[0], draws=draws)], quantities=quantities,
-                      mesh=own.mesh, sensors=readings)  # fmt: skip
+    return Posterior([replace(own.chains[0], draws=draws)], quantities=quantities,
+                     mesh=own.mesh, sensors=readings)  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", ["W/(m K)", ""])
+def test_files_name_the_units(unit, tmp_path):
+    """Names with units only where a unit is known, and never at a logarithm."""
+    whole = with_readings(unit)
+    behind = " [degC]" if unit else ""
     whole.write(tmp_path)
     conductivity = f" [{unit}]" if unit else ""
     fields = names_in(tmp_path / "posterior.vtu")
@@ -96,3 +102,28 @@ def test_the_first_map_has_the_names_of_few_sensors():
         axes = np.ravel(replace(own, sensors=readings).plot.fields())
         assert [each.get_text() for each in axes[0].texts] == shown
         assert not axes[1].texts
+
+
+@pytest.mark.parametrize("unit", ["W/(m K)", ""])
+def test_the_report_names_the_units(unit, tmp_path, monkeypatch):
+    """On the axes and the colours of every picture, and in its tables."""
+    labels = []
+
+    def noted(panels, words):
+        for axis in panels.figure.axes:
+            for each in (axis, *axis.child_axes):  # the latter have the colours
+                labels.extend([each.get_xlabel(), each.get_ylabel()])
+        return ""
+
+    monkeypatch.setattr(report, "_image", noted)
+    own = with_readings(unit)
+    verdict = {"headline": "", "warnings": [], "is_converged": True}
+    page = report.write_report(own, {"verdict": verdict}, tmp_path / "report.html", "title")
+    text = page.read_text(encoding="utf-8")
+    across = {each for each in labels if each in ("x", "y", "x [m]", "y [m]")}
+    assert across == ({"x [m]", "y [m]"} if unit else {"x", "y"})
+    for each in ("degC", unit, "observed reading [degC]", "predicted reading [degC]"):
+        assert not unit or each in labels
+    for each in (">observed [degC]<", ">x [m]<", ">sigma [degC]<"):
+        assert (each in text) == bool(unit)
+    assert unit or not [each for each in labels if "[" in each or each == "degC"]

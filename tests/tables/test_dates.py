@@ -46,14 +46,24 @@ def test_dates_of_one_order_are_read(order, clock):
         (["03/04/12"], ["03 April 2012 or 04 March 2012"]),
         (["25/05/2012", "05/25/2012"], ["row 3", "'05/25/2012' beside '25/05/2012'"]),
         (["25/05/2012 25:00"], ["a time of day", "'25:00'"]),
-        (["25/05/2012", "2012-05-25"], ["row 3", "'2012-05-25'"]),
-        (["2012-05-25", "25/05/2012"], ["row 3", "ISO 8601"]),
+        (["2012-05-25", "03/04/2012"], ["row 3", "03 April 2012 or 04 March 2012", "either"]),
+        (["25.05.2012", "25/05/2012", "05/06/2012"], ["row 4", "05 June 2012 or 06 May 2012"]),
+        (["25.05.2012", "05/25/2012", "25/05/2012"], ["row 4", "dates of one order"]),
+        (["2012-05-25", "no date"], ["row 3", "'no date' beside '2012-05-25'"]),
         (["25/05/2012", "1.5"], ["row 3", "'1.5' beside '25/05/2012'"]),
     ],
 )
 def test_dates_that_may_be_either_are_refused(entries, parts):
     with refused(*parts):
         read(entries)
+
+
+def test_dates_of_several_formats_are_read_if_each_tells():
+    """By their marks; days come first behind points."""
+    found, name = read(["2012-05-25T08:30", "25.05.2012 09:30", "05/25/12 10:30:00 AM"])
+    assert found == [datetime(2012, 5, 25, hour, 30) for hour in (8, 9, 10)]
+    assert name == "ISO 8601 or day, month, year or month, day, year, row by row"
+    assert read(["03.04.2012", "2012-04-03"])[0] == [datetime(2012, 4, 3)] * 2
 
 
 def test_the_same_day_in_all_orders_is_no_question():

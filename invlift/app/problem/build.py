@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -24,10 +25,12 @@ from invlift.fem.equations.conditions import changed
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
 from invlift.fem.mesh.construction import read_mesh, with_groups
+from invlift.fem.mesh.expressions import names_in
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.assembly import assemble_transient
+from invlift.fem.time.functions import function_of_time
 from invlift.models.base import ForwardModel
 from invlift.noise import Noise, known_noise
 from invlift.posterior.names import FIELD, PREDICTED, SIGMA
@@ -90,11 +93,24 @@ def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str
     drawn, kinds = problem.shapes_of_draws(), problem.sensors.kinds
     if names and SIGMA in drawn and not problem.noise.relative and kinds is None:
         names.append(SIGMA)
+    if units.solution:
+        names += [each for each in _of_solution(spec) if drawn.get(each) == ()]
+    angle = {"anisotropy_angle": "deg"} if spec.units and "anisotropy_angle" in drawn else {}
     has_field = units.conductivity is not None and FIELD in drawn
     of_field = {FIELD: logarithmic(units.conductivity)} if has_field else {}
     has_time = spec.pde is not None and spec.pde.time_unit is not None
     of_time = {"time": spec.pde.time_unit} if has_time and "time" in problem.axes else {}
-    return dict.fromkeys(names, units.solution) | of_field | of_time
+    return dict.fromkeys(names, units.solution) | of_field | of_time | angle
+
+
+def _of_solution(spec: ProblemSpec) -> list[str]:
+    """Names of unknowns in the unit of the solution, of those that may be unknown."""
+    found = [f"offset_{group}" for group in spec.observations.offset]
+    for name, pde in spec.experiments.items():
+        own = [f"dirichlet_{group}" for group in pde.dirichlet]
+        own += [f"robin_{group}_ambient" for group in pde.robin]
+        found += [*own, *(f"{name}_{each}" for each in own)]
+    return [re.sub(r"\W", "_", each) for each in found]
 
 
 def read_mesh_of(spec: ProblemSpec) -> Mesh:
@@ -262,13 +278,20 @@ def boundary_conditions(
     """Source and boundary conditions as :func:`assemble_poisson` takes them."""
 
     def built(keys, value):
-        """A number, a field of the mesh by its name, or a distribution."""
+        """A number, also one that changes, a field of the mesh by its name, or a distribution."""
         if isinstance(value, BoundaryNormalTable):
             return value.on(mesh, where(*keys, "mean"), keys[1])
         if isinstance(value, ScheduleTable):
             return value.build(where(*keys), clock)
         if not isinstance(value, str):
             return value_of(value)
+        is_field = value in mesh.point_fields or (keys == ("source",) and value in mesh.cell_fields)
+        has_no_place = keys[0] == "point_source" or (keys[0] == "source" and len(keys) > 1)
+        if has_no_place or ("t" in (names_in(value) or ()) and not is_field):
+            if keys[-1] == "coefficient":
+                remedy = "give a number, or an expression in x, y and z"
+                raise InputError(where(*keys), "what does not change in time", value, remedy)
+            return function_of_time(value, where(*keys))
         if keys == ("source",):
             return mesh.field(value, where(*keys))
         return mesh.point_field(value, where(*keys), keys[1])

@@ -198,6 +198,8 @@ def _move(path: tuple[str, ...], data: Mapping[str, Any]) -> str | None:
         tables[f"{outer}.{inner}"] = child(tables[outer], inner, data.get(outer))
     for heading, table in tables.items():
         if path[-1] in keys(table):
+            if {heading, path[0]} == {"pde", "electrodes"}:  # one stands in the place of the other
+                return f"remove it: it is a key of [{heading}], in whose place there is [{path[0]}]"
             other = " of another kind" if path[:-1] == (heading,) else ""
             return f"it belongs in [{heading}]{other}"
     return None

@@ -24,8 +24,8 @@ from invlift.units import factor_between
 AT_MODE = "mode"
 _Name = Annotated[str, Field(min_length=1)]
 _Number, _Positive = number(-SIZE, SIZE), number(1 / SIZE, SIZE)
-#: A number, a distribution if it is unknown, or steps if it changes in time.
-_Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable)
+#: A number, a distribution if it is unknown, or steps or an expression if it changes in time.
+_Unknown = _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable)
 
 
 class MeshTable(Table):
@@ -59,7 +59,7 @@ class RobinTable(Table):
     number, the name of a point field of the mesh file, or an expression in x, y and z."""
     ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable) = 0.0
     """The solution far outside, in its unit: a number, the name of a point field of the mesh file,
-    or an expression in x, y and z."""
+    or an expression in x, y and z, or in t."""
 
 
 class PointSourceTable(Table):
@@ -69,7 +69,7 @@ class PointSourceTable(Table):
     """The coordinates, in the length unit of the mesh, for example place = [1.0, 2.5]."""
     strength: _Unknown
     """The strength, in conductivity times solution times length^(dimension - 2): negative where
-    it is taken out."""
+    it is taken out. In time also an expression in t, for example "-0.003 * exp(-t / 600)"."""
 
 
 class ConditionsTable(Table):
@@ -79,22 +79,22 @@ class ConditionsTable(Table):
     number makes it one more unknown.
     """
 
-    source: _Unknown | Annotated[dict[str, _Unknown], Field(min_length=1)] | _Name = 0.0
+    source: _Unknown | Annotated[dict[str, _Unknown], Field(min_length=1)] = 0.0
     """The source, in conductivity times solution over squared length, for example source = 100.0:
     a number, one for each subdomain, the name of a field of the mesh file, or an expression in x, y
-    and z."""
+    and z, or in t."""
     dirichlet: dict[
         str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution", other=ScheduleTable)
     ] = {}
     """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
     number, the name of a point field of the mesh file, or an expression in x, y and z, for example
-    dirichlet = { left = "12.5 - 0.002 * y" }."""
+    dirichlet = { left = "12.5 - 0.002 * y" }, or in t."""
     neumann: dict[
         str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable)
     ] = {}
     """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
     solution over length, for example neumann = { inflow = 1.5 }: a number, the name of a point
-    field of the mesh file, or an expression in x, y and z."""
+    field of the mesh file, or an expression in x, y and z, or in t."""
     robin: dict[str, RobinTable] = {}
     """The Robin conditions on boundary groups, for example
     robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""

@@ -43,10 +43,10 @@ class Weighted(Module, settings=True):
 
 
 class Factored(Weighted, settings=True):
-    """Base of forms that are several with one weight, each times a factor of its own.
+    """Base class of sums of forms that share one weight, each times its own factor.
 
-    Factors follow from further coefficients, which all elements have; integrands do not differ from
-    point to point, as those of linear elements.
+    The factors are functions of further coefficients, which are the same in all elements.  The
+    integrands must be constant in each element, as they are for linear elements.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Factored(Weighted, settings=True):
     parts: tuple[Weighted, ...]
 
     def factors(self, further: Sequence[jax.Array]) -> jax.Array:
-        """The factor of each part, (C, E), for each of the further coefficients, (E,)."""
+        """Return the factor of each part, (C, E), for the further coefficients, (E,) each."""
         raise NotImplementedError
 
 
@@ -116,7 +116,8 @@ class Turned(Factored, settings=True):
     Attributes
     ----------
     ratio, angle : float or None
-        Those that are known.  Without an unknown angle the parts are those along and across.
+        The known value, None if it is a further coefficient.  If the angle is known, the parts are
+        conduction along and across the direction.
     """
 
     ratio: float | None = None
@@ -125,7 +126,7 @@ class Turned(Factored, settings=True):
     weight = staticmethod(_exponential)
 
     def factors(self, further: Sequence[jax.Array]) -> jax.Array:
-        """As of :class:`Factored`."""
+        """As :meth:`Factored.factors`."""
         ratio = self.ratio if self.ratio is not None else further[0]
         across = 1.0 / ratio * jnp.ones_like(further[0])
         if len(self.parts) == 2:

@@ -214,7 +214,7 @@ class WeightedTerm(Term):
         return self._mean(self.weight(self._at_points(local)))
 
     def _weights_along(self, local):
-        """Derivatives of the weights along a curve, by those of the coefficients."""
+        """Return the derivatives of the weights along a curve of coefficients."""
         along = derivatives_along(self.weight, [self._at_points(each) for each in local])
         return [self._mean(each) for each in along]
 
@@ -247,9 +247,9 @@ class WeightedTerm(Term):
 
 
 class FactoredTerm(WeightedTerm):
-    """Several forms with one weight, each times a factor of further coefficients of all elements.
+    """A sum of forms that share one weight, each times a factor of further coefficients.
 
-    The coefficients of an element are those of the field, then these.
+    The coefficients of an element are those of the field, followed by the further ones.
 
     Attributes
     ----------
@@ -286,7 +286,7 @@ class FactoredTerm(WeightedTerm):
         return jax.grad(lambda at: jnp.sum(by_slopes * self._slopes(at)))(local)
 
     def _split(self, local):
-        """Coefficients of the field, (k, E), and further ones."""
+        """Return the coefficients of the field, (k, E), and the further ones."""
         return local[: len(self.shape)], local[len(self.shape) :]
 
 

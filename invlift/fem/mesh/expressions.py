@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, closest
 
 AXES = "xyz"
 _MAX_LENGTH = 500
@@ -31,40 +31,44 @@ _COMPARISONS: dict[type, Callable] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
-_KNOWN = f"x, y, z, pi, + - * / ** and {', '.join(_FUNCTIONS)}"
+_KNOWN = f"pi, + - * / ** and {', '.join(_FUNCTIONS)}"
 
 
 #: Remedies for names that users expect from elsewhere.
 _REMEDIES = {
-    "t": "a number that changes in time is { steps = [[0.0, 1.0], [60.0, 2.0]] }, or a schedule",
+    "t": "only sources, boundary and ambient values and strengths may change in time, without x, y "
+    "and z",
 }
 
 
-def unknown_name(text: str) -> tuple[str, str] | None:
-    """Return the first unknown name in a formula and its remedy; None if none, or a plain name."""
+def names_in(text: str) -> set[str] | None:
+    """Return the names in an expression, without those of functions; None for other text."""
     try:
-        body = ast.parse(text.strip()[: _MAX_LENGTH + 1], mode="eval").body
+        tree = ast.parse(text.strip()[: _MAX_LENGTH + 1], mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    names = [node.id for node in ast.walk(body) if isinstance(node, ast.Name)]
-    unknown = [name for name in names if name not in (*_FUNCTIONS, "pi", *AXES)]
-    if isinstance(body, ast.Name) or not unknown:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {*_FUNCTIONS, "pi"}
+
+
+def unknown_name(text: str) -> tuple[str, str] | None:
+    """Return an unknown name in a formula and its remedy; None if none, or a plain name."""
+    unknown = sorted((names_in(text) or set()) - {*AXES})
+    if text.strip().isidentifier() or not unknown:
         return None
-    return unknown[0], _REMEDIES.get(unknown[0], f"the names that are known are {_KNOWN}")
+    return unknown[0], _REMEDIES.get(unknown[0], f"the names that are known are x, y, z, {_KNOWN}")
 
 
 def is_expression(text: str) -> bool:
     """Return whether a text is an expression in x, y or z, or of numbers, and not a name."""
-    try:
-        tree = ast.parse(text.strip()[: _MAX_LENGTH + 1], mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    names = names_in(text)
+    if names is None:
         return False
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    has_axis = bool(names & set(AXES))
-    return has_axis or (names <= {*_FUNCTIONS, "pi"} and not isinstance(tree.body, ast.Name))
+    return bool(names & set(AXES)) or not (names or text.strip() in (*_FUNCTIONS, "pi"))
 
 
-def evaluate(text: str, points: np.ndarray, where: str) -> np.ndarray:
+def evaluate(
+    text: str, points: np.ndarray, where: str, further: Mapping[str, np.ndarray] | None = None
+) -> np.ndarray:
     """Evaluate an expression at points.
 
     Parameters
@@ -75,6 +79,8 @@ def evaluate(text: str, points: np.ndarray, where: str) -> np.ndarray:
         Points, in the unit of length.
     where : str
         Place for error messages.
+    further : mapping of str to ndarray, shape (k,), optional
+        Values of other names in the expression, such as the times ``t``.
 
     Returns
     -------
@@ -86,9 +92,9 @@ def evaluate(text: str, points: np.ndarray, where: str) -> np.ndarray:
     InputError
         If the expression contains anything else; the message names it.
     """
-    expected = f"an expression of {_KNOWN}"
-    values = _read(text, points, {}, _number, where, expected)
-    return np.broadcast_to(np.asarray(values, dtype=float), len(points)).copy()
+    expected = f"an expression of {', '.join(further or AXES)}, {_KNOWN}"
+    found = _read(text, points, further or {}, _number, where, expected)
+    return np.broadcast_to(np.asarray(found, dtype=float), len(points)).copy()
 
 
 def holds(
@@ -157,7 +163,9 @@ def _number(node: ast.AST, names: Mapping[str, np.ndarray], refuse: Callable):
             return np.pi
         if node.id in AXES:
             refuse(repr(node.id), "the mesh is flat: leave it out")
-        refuse(f"the unknown name {node.id!r}", _REMEDIES.get(node.id, "correct it"))
+        close = closest(node.id, [each for each in names if each not in AXES])
+        remedy = f"did you mean {close!r}?" if close else f"known are {', '.join(names)} and pi"
+        refuse(f"the unknown name {node.id!r}", _REMEDIES.get(node.id, remedy))
     if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
         return _OPERATORS[type(node.op)](value(node.operand))
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:

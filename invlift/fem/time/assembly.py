@@ -105,8 +105,9 @@ def assemble_transient(
 
     Before the first change of an experiment the field is steady.  Each number that changes in
     :class:`~invlift.fem.time.schedules.Steps` adds its response to a unit step once for each of
-    them, and one that is an :class:`~invlift.fem.time.schedules.Oscillation` the response to its
-    cosines; responses are sums over steady solutions with a reaction term
+    them, one that is an :class:`~invlift.fem.time.schedules.Oscillation` the response to its
+    cosines, and a :class:`~invlift.fem.time.functions.FunctionOfTime` that to lines between close
+    times; responses are sums over steady solutions with a reaction term
     (:mod:`invlift.fem.time.shifts`).  So the cost depends neither on the number of times nor on
     that of changes.
 
@@ -116,8 +117,9 @@ def assemble_transient(
     experiments : sequence of Experiment
         With different names; the table of their readings has times.  Among the conditions
         strengths of point sources, sources, fluxes, values on boundaries and ambient values may be
-        :class:`~invlift.fem.time.schedules.Steps` or
-        :class:`~invlift.fem.time.schedules.Oscillation`.
+        :class:`~invlift.fem.time.schedules.Steps`,
+        :class:`~invlift.fem.time.schedules.Oscillation` or
+        :class:`~invlift.fem.time.functions.FunctionOfTime`.
     storage : float, mapping of str to float, Distribution or Prior
         S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, the
         distribution of an unknown number, or a prior, on this mesh, of the logarithm of a field.

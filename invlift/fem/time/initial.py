@@ -13,6 +13,7 @@ import numpy as np
 
 from invlift.errors import InputError, KeyPath
 from invlift.fem.equations.conditions import changed
+from invlift.fem.time.functions import FunctionOfTime
 from invlift.fem.time.schedules import Oscillation, Steps
 
 
@@ -36,7 +37,7 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
     return changed(conditions, begun)
 
 
-def _begun(value: Any, before: float, where: KeyPath) -> Steps | float:
+def _begun(value: Any, before: float, where: KeyPath) -> Steps | FunctionOfTime | float:
     """A number that is ``before`` until time 0; itself if it does not change then."""
     if isinstance(value, Steps):
         if value.times[0] < 0.0:
@@ -50,6 +51,8 @@ def _begun(value: Any, before: float, where: KeyPath) -> Steps | float:
             np.append([value.before] * len(own), value.values),
         )
         return Steps(times, values, float(before))
+    if isinstance(value, FunctionOfTime):
+        return value._replace(before=float(before))
     if isinstance(value, Oscillation):
         expected, remedy = "steps, as there is an initial state", "leave out the initial state"
         raise InputError(where, expected, "a periodic number, which has no beginning", remedy)

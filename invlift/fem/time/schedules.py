@@ -1,4 +1,4 @@
-"""What drives a field in time: numbers that change in steps, or that oscillate."""
+"""What drives a field in time: numbers that change in steps, oscillate or are functions of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from invlift.errors import InputError, as_numbers
+from invlift.fem.time.functions import FunctionOfTime
 from invlift.fem.time.shifts import oscillation_weights, response_weights
 
 
@@ -92,8 +93,8 @@ class Oscillation(NamedTuple):
 
 
 #: Numbers that change in time.
-SCHEDULES = Steps, Oscillation
-Schedule = Steps | Oscillation
+SCHEDULES = Steps, Oscillation, FunctionOfTime
+Schedule = Steps | Oscillation | FunctionOfTime
 
 
 def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:

@@ -65,7 +65,7 @@ def response_weights(shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.n
     """
     pairs = np.stack(np.broadcast_arrays(np.asarray(times, dtype=float), lengths), axis=1)
     distinct, which = np.unique(pairs, axis=0, return_inverse=True)
-    rates = _rates(shifts)
+    rates = response_rates(shifts)
     rows = np.zeros((len(distinct), len(shifts)))
     for row, (time, length) in zip(rows, distinct, strict=True):
         if time > 0.0:
@@ -78,11 +78,12 @@ def oscillation_weights(shifts: np.ndarray, frequency: float) -> np.ndarray:
 
     Long after it began, when nothing else is left; the response is the sum times exp(i omega t).
     """
-    rates = _rates(shifts)
+    rates = response_rates(shifts)
     return _fitted(shifts, rates, _at_frequency(rates, frequency))[0]
 
 
-def _rates(shifts: np.ndarray) -> np.ndarray:
+def response_rates(shifts: np.ndarray) -> np.ndarray:
+    """Decay rates of modes at which weights are fitted: 0, and those that shifts stand for."""
     low, high = _BEYOND[0] * shifts.min(), _BEYOND[1] * shifts.max()
     return np.concatenate([[0.0], np.geomspace(low, high, _NUM_RATES)])
 
@@ -109,16 +110,23 @@ def _at_frequency(rates: np.ndarray, frequency: float) -> np.ndarray:
     return 1.0 / (rates + 1j * frequency)
 
 
+def weights_of(
+    shifts: np.ndarray, rates: np.ndarray, responses: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """Weights, (K,), for responses of modes of some rates, whose errors are told by sizes."""
+    terms = 1.0 / ((rates[:, None] + shifts) * sizes[:, None])
+    return np.linalg.lstsq(terms, responses / sizes, rcond=1e-14)[0]
+
+
 def _fitted(shifts, rates, responses) -> tuple[np.ndarray, np.ndarray]:
     """Weights for responses of modes, (K,), and the error of each of them, relative to its size."""
     sizes = np.abs(responses)
-    terms = 1.0 / ((rates[:, None] + shifts) * sizes[:, None])
-    weights = np.linalg.lstsq(terms, responses / sizes, rcond=1e-14)[0]
-    return weights, terms @ weights - responses / sizes
+    weights = weights_of(shifts, rates, responses, sizes)
+    return weights, ((1.0 / (rates[:, None] + shifts)) @ weights - responses) / sizes
 
 
 def _error(shifts: np.ndarray, times: np.ndarray, frequencies: np.ndarray) -> float:
-    rates = _rates(shifts)
+    rates = response_rates(shifts)
     between = np.sqrt(rates[1:-1] * rates[2:])
     worst = 0.0
     for of_modes, values in ((_after_step, times), (_at_frequency, frequencies)):

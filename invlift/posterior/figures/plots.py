@@ -17,7 +17,8 @@ from invlift.posterior.figures.scalar_plots import (
 )
 from invlift.posterior.figures.sensor_plots import plot_leave_one_out, plot_sensors
 from invlift.posterior.figures.series import plot_series
-from invlift.posterior.figures.style import Panels, saved
+from invlift.posterior.figures.style import Panels, saved, with_unit
+from invlift.posterior.output.with_units import unit_of_readings
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.scalars import chosen
 from invlift.posterior.statistics.series import chosen_series
@@ -104,10 +105,14 @@ class Plots:
         self,
         path: str | os.PathLike | None = None,
         *,
-        quantity: str = "reading",
+        quantity: str = "",
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Panels:
-        """Plot predictions against readings, and residuals: see `sensor_plots.plot_sensors`."""
+        """Plot predictions against readings, and residuals: see `sensor_plots.plot_sensors`.
+
+        The default of `quantity` is "reading" with its unit.
+        """
+        quantity = quantity or with_unit("reading", unit_of_readings(self.posterior))
         labels = getattr(self.posterior.sensors, "labels", None)
         return saved(plot_sensors(self.posterior.fit.sensors(), quantity, labels, ax), path)
 

@@ -26,6 +26,7 @@ from invlift.posterior.figures.style import (
     Panels,
     draw_legend,
     new_axes,
+    with_unit,
     write_figure,
 )
 from invlift.posterior.names import CONDUCTIVITY, FIELD, MESH_ERROR
@@ -34,6 +35,7 @@ from invlift.posterior.output.files import (
     some_draws,
     summary_with_totals,
 )
+from invlift.posterior.output.with_units import readings_with_units, units_of_fields
 from invlift.posterior.posterior import Posterior
 
 #: Pixels per inch of a figure, and the quality of its image.
@@ -122,6 +124,8 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
     fields = {name: (values, place == "node") for place, checked in places.items()
               for name, values in checked.items()}  # fmt: skip
 
+    units = units_of_fields(posterior)
+
     logs = [f"{CONDUCTIVITY}_{key}" for key in STATISTICS]
 
     def figure(
@@ -129,7 +133,7 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
     ) -> Iterator[str]:
         panels = [
             Panel(
-                title, *fields[name], colour_map,
+                title, *fields[name], colour_map, units.get(name, ""),
                 is_share=name.startswith(ABOVE), is_log=name in logs,
             )
             for name, title in titles.items()
@@ -151,7 +155,9 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
         yield from figure(titles, colours, is_shared=True)
     derived = [base for base in bases if base not in checked]
     yield from figure({f"{base}_sd": f"{base}, sd" for base in derived}, "magma")
-    above = {name: f"P(k > {name.removeprefix(ABOVE)})" for name in fields if ABOVE in name}
+    unit = units.get(CONDUCTIVITY, "")
+    values = {name: f"{name.removeprefix(ABOVE)} {unit}".strip() for name in fields}
+    above = {name: f"P(k > {values[name]})" for name in fields if ABOVE in name}
     yield from figure(above, "cividis")
     names = [MATERIAL + each for each in posterior.materials]
     materials = {name: f"P({name.removeprefix(MATERIAL)})" for name in fields if name in names}
@@ -187,8 +193,11 @@ def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Pane
                 draw_bar(ax, panel, HEIGHT, **colours)
         if flat.view is not None:
             ax.set(xlim=flat.view[:, 0], ylim=flat.view[:, 1])
-        ax.set(aspect="equal", xlabel=AXIS_NAMES[flat.axes[0]], ylabel=AXIS_NAMES[flat.axes[1]])
-        ax.set_title(f"{flat.place}, sensors projected onto it" if flat.place else "")
+        unit = getattr(mesh, "unit", "")
+        across, up = (with_unit(AXIS_NAMES[axis], unit) for axis in flat.axes)
+        ax.set(aspect="equal", xlabel=across, ylabel=up)
+        place = f"{flat.place} {unit}".rstrip()
+        ax.set_title(f"{place}, sensors projected onto it" if flat.place else "")
         if groups:
             draw_legend(axes, loc="outside lower center", ncols=3)
     return Panels(axes)
@@ -230,7 +239,7 @@ def _sensors(posterior: Posterior, series: Panels | None) -> Iterator[str]:
         names = ", ".join(each.name for each in posterior.fit.series)
         yield _image(series or posterior.plot.series(), f"Medians and bands of {names}")
     if posterior.sensors is not None:
-        yield _table(posterior.fit.table())
+        yield _table(readings_with_units(posterior.fit.table(), posterior))
 
 
 def _chains(posterior: Posterior) -> Iterator[str]:

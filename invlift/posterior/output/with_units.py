@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from invlift.posterior.figures.style import with_unit
 from invlift.posterior.names import AT_TIME, CONDUCTIVITY, FIELD, PREDICTED, vector_of
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import of_solution
@@ -17,6 +18,20 @@ _ENDS = ("mean", "sd", "q05", "q50", "q95", "mcse_mean", "mcse_sd", "prior_sd")
 _OF_READINGS = "observed", "predicted_mean", "predicted_sd"
 
 
+def units_of_fields(posterior: PosteriorStatistics) -> dict[str, str]:
+    """Return the units of fields and of their statistics by name.
+
+    Logarithms and quantities without a unit are not among them.
+    """
+    units = {each.name: each.unit for each in posterior.quantities} | {
+        name: each.unit for name, each in posterior.described.items()
+    }
+    units = {name.partition(AT_TIME)[0]: unit for name, unit in units.items()} | units
+    units[CONDUCTIVITY] = of_logarithm(units.get(FIELD, ""))
+    known = {name: unit for name, unit in units.items() if unit and not of_logarithm(unit)}
+    return known | {f"{name}_{end}": unit for name, unit in known.items() for end in _ENDS}
+
+
 def fields_with_units(
     fields: Mapping[str, np.ndarray], posterior: PosteriorStatistics
 ) -> dict[str, np.ndarray]:
@@ -25,24 +40,23 @@ def fields_with_units(
     ParaView shows this name at the colour scale. Names of logarithms and of quantities without a
     unit are unchanged.
     """
-    units = {each.name: each.unit for each in posterior.quantities} | {
-        name: each.unit for name, each in posterior.described.items()
-    }
-    units = {name.partition(AT_TIME)[0]: unit for name, unit in units.items()} | units
-    units[CONDUCTIVITY] = of_logarithm(units.get(FIELD, ""))
-    known = {name: unit for name, unit in units.items() if unit and not of_logarithm(unit)}
-    behind = known | {f"{name}_{end}": unit for name, unit in known.items() for end in _ENDS}
-    return {_named(name, behind.get(name, "")): values for name, values in fields.items()}
+    units = units_of_fields(posterior)
+    return {with_unit(name, units.get(name, "")): values for name, values in fields.items()}
+
+
+def unit_of_readings(posterior: PosteriorStatistics) -> str:
+    """Return the unit of the readings, "" if it is unknown or they have several."""
+    known = posterior.described.get(PREDICTED)
+    return known.unit if known is not None and np.all(of_solution(posterior.sensors)) else ""
 
 
 def readings_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> pd.DataFrame:
     """Return the table of readings with units in the names of coordinate and solution columns."""
     known = posterior.described.get(PREDICTED)
-    is_one = known is not None and np.all(of_solution(posterior.sensors))
     units = dict.fromkeys("xyz", getattr(posterior.mesh, "unit", ""))
-    units |= dict.fromkeys(_OF_READINGS, known.unit if is_one else "")
+    units |= dict.fromkeys(_OF_READINGS, unit_of_readings(posterior))
     units |= known.axis_units if known is not None else {}
-    return table.rename(columns={name: _named(name, unit) for name, unit in units.items()})
+    return table.rename(columns={name: with_unit(name, unit) for name, unit in units.items()})
 
 
 def scalars_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> pd.DataFrame:
@@ -50,7 +64,3 @@ def scalars_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> p
     units = {name: each.unit for name, each in posterior.described.items()}
     column = [units.get(vector_of(name), "") for name in table.index]
     return table.assign(unit=column) if any(column) else table
-
-
-def _named(name: str, unit: str) -> str:
-    return f"{name} [{unit}]" if unit else name

@@ -1,0 +1,140 @@
+"""Numbers that are a function of time, against exact responses and an independent stepper."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.linalg import lu_factor, lu_solve
+from structured import box_mesh
+from test_time import EXCHANGE, STORAGE, Modes, evaluate, observed, places_in, relative_error
+
+from invlift.errors import InputError
+from invlift.fem.equations.assembly import assemble_poisson
+from invlift.fem.time.functions import function_of_time
+from invlift.fem.time.shifts import TOLERANCE, shifts_for
+
+TIMES = np.geomspace(0.02, 20.0, 15)
+
+
+def test_sums_over_shifts_are_the_responses_of_all_modes():
+    """To 12.5 + 0.3 sin(w t) + 0.1 t, whose response has a formula, relative to its size so far."""
+    number, w, t = function_of_time("12.5 + 0.3*sin(2*pi*t) + 0.1*t"), 2 * np.pi, TIMES[:, None]
+    assert number.before == 12.5
+    shifts = shifts_for(number.spans(TIMES)).values
+    rates = np.geomspace(1e-4, 1e5, 500)
+    decayed = -np.expm1(-rates * t) / rates
+    exact = 0.1 * (t - decayed) / rates
+    exact += (
+        0.3
+        * (rates * np.sin(w * t) - w * np.cos(w * t) + w * np.exp(-rates * t))
+        / (rates**2 + w**2)
+    )
+    largest = np.maximum.accumulate(np.abs(0.3 * np.sin(w * t) + 0.1 * t), axis=0)
+    sizes = largest * decayed
+    errors = []
+    for each in (number, function_of_time("12.5 + 0.3*sin(2.02*pi*t) + 0.1*t")):
+        sums = each.weights(shifts, TIMES) @ (1.0 / (rates + shifts[:, None]))
+        errors.append(np.abs((sums - exact) / sizes).max())
+    assert errors[0] < 1.5 * TOLERANCE
+    assert errors[1] > 10 * TOLERANCE  # negative control: another frequency
+    assert not number.weights(shifts, np.array([-1.0, 0.0])).any()
+    assert not function_of_time("2 + 0*t").weights(shifts, TIMES).any()
+
+
+NUMBERS = {
+    "left": ("1 + 0.5 * sin(1.3 * t)", lambda t: 1.0 + 0.5 * np.sin(1.3 * t)),
+    "air": ("0.5 + t * exp(-t)", lambda t: 0.5 + t * np.exp(-t)),
+    "well": ("1 - exp(-2 * t)", lambda t: 1.0 - np.exp(-2.0 * t)),
+}
+
+
+def stepped(modes, times, num):
+    """By the trapezoidal rule, of steps of 10 / num, from the steady state at time 0."""
+    left, air, well = (each for _, each in NUMBERS.values())
+
+    def load(t):
+        return modes.source + well(t) * modes.well + air(t) * modes.exchanged
+
+    step, at = 10.0 / num, np.linspace(0.0, 10.0, num + 1)
+    factor = lu_factor((modes.mass / step + 0.5 * modes.stiffness)[modes.inner])
+    found = [modes.steady(load(0.0), left(0.0))]
+    for now, then in pairwise(at):
+        after = np.zeros(modes.basis.N)
+        after[modes.held] = left(then)
+        rest = modes.mass @ (found[-1] - after) / step - 0.5 * modes.stiffness @ (found[-1] + after)
+        rest += 0.5 * (load(now) + load(then))
+        after[modes.free] = lu_solve(factor, rest[modes.free])
+        found.append(after)
+    places = np.rint(times / step).astype(int)
+    return np.stack([found[place] for place in places], axis=1)
+
+
+def test_readings_are_those_of_small_steps_in_time():
+    mesh, places = box_mesh(2, 5), places_in(2)
+    phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
+    times = np.array([0.1, 0.5, 1.0, 2.0, 3.7, 6.0, 10.0])
+
+    def conditions(left, air, well):
+        return {
+            "source": 0.3,
+            "dirichlet": {"left": left},
+            "robin": {"right": (EXCHANGE, air)},
+            "point_sources": [((0.45, 0.45), well)],
+        }
+
+    given = [function_of_time(text) for text, _ in NUMBERS.values()]
+    seen = observed(mesh, places, times)
+    model = assemble_poisson(mesh, seen, storage=STORAGE, **conditions(*given))
+    modes = Modes(mesh, phi)
+    probes = modes.basis.probes(places.T)
+    half, exact = ((probes @ stepped(modes, times, num)).ravel() for num in (2000, 4000))
+    exact += (exact - half) / 3.0
+    assert relative_error(half, exact) < 0.1 * TOLERANCE  # the stepper stands
+    assert relative_error(evaluate(model, phi), exact) < TOLERANCE
+    late = function_of_time("1 + 0.5 * sin(1.3 * t + 0.01)")  # negative control
+    other = assemble_poisson(mesh, seen, storage=STORAGE, **conditions(late, *given[1:]))
+    assert relative_error(evaluate(other, phi), exact) > 10 * TOLERANCE
+
+
+def test_with_an_initial_state_it_begins_at_time_0():
+    """A number that does not change, written as one of time, is the number."""
+    mesh, places = box_mesh(2, 3), places_in(2)
+    seen = observed(mesh, places)
+    found = [
+        evaluate(
+            assemble_poisson(
+                mesh, seen, source=0.3, dirichlet={"left": value}, storage=STORAGE, initial=2.0
+            ),
+            np.zeros(mesh.num_nodes),
+        )
+        for value in (1.2, function_of_time(lambda times: 1.2 + 0.0 * times))
+    ]
+    np.testing.assert_allclose(*found, atol=2 * TOLERANCE)
+    assert np.ptp(found[0]) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("function", "part"),
+    [
+        ("x * t", "an expression in t alone, found 'x . t'; .* several groups"),
+        ("2 * pi", "an expression in t alone"),
+        ("1 + s * t", "an expression of t, pi, .* found the unknown name 's'"),
+        ("log(t)", "finite values, found -inf at time 0"),
+        (lambda times: np.zeros(3), "a function of an array of times"),
+    ],
+)
+def test_what_is_no_function_of_time_is_refused(function, part):
+    with pytest.raises(InputError, match=f"^well: expected {part}"):
+        function_of_time(function, "well")
+
+
+def test_what_jumps_is_refused():
+    number = function_of_time(lambda times: np.where(times < np.pi / 2, 0.0, 1.0))
+    with pytest.raises(InputError, match=r"changes too quickly until time 20; give steps"):
+        number.lines(20.0)
+
+
+def test_means_over_an_interval_are_refused():
+    number = function_of_time("1 + t", "river")
+    with pytest.raises(InputError, match="^river: expected steps or periodic, as readings are aver"):
+        number.weights(np.array([0.1, 1.0]), TIMES, np.full(TIMES.size, 0.5))
