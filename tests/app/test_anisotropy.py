@@ -8,6 +8,7 @@ from refusals import refused
 from structured import box_mesh
 
 import invlift
+from invlift.app.runs.quantities import quantities_of
 
 LOGNORMAL = {"distribution": "lognormal", "median": 3.0, "factor": 2.0}
 UNIFORM = {"distribution": "uniform", "low": -90.0, "high": 90.0}
@@ -95,3 +96,20 @@ def test_the_posterior_of_a_ratio_is_exact():
 def test_mistakes_are_named(tmp_path, given, parts):
     with refused(*parts):
         build(write_problem(tmp_path, {"pde.anisotropy": given}))
+
+
+def test_unknowns_have_the_units_that_a_problem_names(tmp_path):
+    """Boundary and ambient values that of the solution; none is told without a table [units]."""
+    normal = {"distribution": "normal", "mean": 0.5, "sd": 0.2}
+    keys = {
+        "pde.dirichlet": {"left": normal},
+        "pde.robin": {"top": {"coefficient": 2.0, "ambient": normal}},
+        "pde.anisotropy": {"ratio": LOGNORMAL, "angle": UNIFORM},
+    }
+    for units, (solution, angle) in (({"solution": "degC"}, ("degC", "deg")), ({}, ("", ""))):
+        changes = keys | ({"units": units} if units else {})
+        problem = build(write_problem(tmp_path, changes))
+        found = {each.name: each.unit for each in quantities_of(problem)}
+        assert found["dirichlet_left"] == found["robin_top_ambient"] == solution
+        assert found["anisotropy_angle"] == angle
+        assert found["anisotropy_ratio"] == ""

@@ -136,5 +136,5 @@ def test_what_jumps_is_refused():
 
 def test_means_over_an_interval_are_refused():
     number = function_of_time("1 + t", "river")
-    with pytest.raises(InputError, match="^river: expected steps or periodic, as readings are aver"):
+    with pytest.raises(InputError, match=r"^river: expected steps or periodic, as"):
         number.weights(np.array([0.1, 1.0]), TIMES, np.full(TIMES.size, 0.5))
