@@ -87,11 +87,11 @@ def spread(
     @jax.vmap
     def run(labels):
         negated = jnp.where(labels == NONE, NONE, -labels)
-        (found,) = _run(traced.jaxpr, traced.consts, [Spread(labels, negated)])
-        return found if isinstance(found, Spread) else _nothing(found.shape)
+        (output,) = _run(traced.jaxpr, traced.consts, [Spread(labels, negated)])
+        return output if isinstance(output, Spread) else _nothing(output.shape)
 
-    spread_ = run(jnp.asarray(labels, jnp.int32))
-    return np.asarray(spread_.least), -np.asarray(spread_.minus_most)
+    bounds = run(jnp.asarray(labels, jnp.int32))
+    return np.asarray(bounds.least), -np.asarray(bounds.minus_most)
 
 
 def _run(jaxpr, consts, inputs):

@@ -70,12 +70,12 @@ def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
         If numbers of electrodes are left out, a unit is none of currents, currents are all zero or
         do not add up to zero, or another column says what is driven as well.
     """
-    found = {}
+    by_electrode = {}
     for column in table.columns:
         own, unit = without_unit(column)
         if match := _CURRENT.fullmatch(own.strip()):
-            found[int(match[1])] = column, unit
-    if len(found) < 2:
+            by_electrode[int(match[1])] = column, unit
+    if len(by_electrode) < 2:
         return table, None
     where = f"{table.name}, row {table.first}"
     names = [without_unit(column)[0].casefold() for column in table.columns]
@@ -83,15 +83,15 @@ def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
         remedy = "remove it: the current is given twice"
         expected = "currents of the electrodes without a further column for them"
         raise InputError(where, expected, f"column {others[0]}", remedy)
-    if sorted(found) != list(range(1, len(found) + 1)):
-        expected = f"columns current 1 to current {len(found)}"
-        listed = ", ".join(column for column, _ in found.values())
+    if sorted(by_electrode) != list(range(1, len(by_electrode) + 1)):
+        expected = f"columns current 1 to current {len(by_electrode)}"
+        listed = ", ".join(column for column, _ in by_electrode.values())
         raise InputError(where, expected, listed, "give one column for each electrode")
-    currents = np.empty((len(table.rows), len(found)))
-    for number, (column, unit) in found.items():
+    currents = np.empty((len(table.rows), len(by_electrode)))
+    for number, (column, unit) in by_electrode.items():
         own = table.with_numbers({column}).array(column)
         currents[:, number - 1] = own * _factor("current", unit, where)
-    rest = table.frame.drop(columns=[column for column, _ in found.values()])
+    rest = table.frame.drop(columns=[column for column, _ in by_electrode.values()])
     return replace(table, frame=rest), _balanced(
         "currents", currents, lambda k: f"{table.name}, row {table.rows[k]}"
     )

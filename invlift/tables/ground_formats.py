@@ -71,16 +71,16 @@ def ground_data(text: str, name: str) -> tuple[np.ndarray | None, Table] | None:
         read.
     """
     lines = [(row, line.split()) for row, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if (found := instrument_data(lines, name)) is not None:
-        return numbered_places(*found) if found[0].ndim == 3 else found
+    if (parsed := instrument_data(lines, name)) is not None:
+        return numbered_places(*parsed) if parsed[0].ndim == 3 else parsed
     if any(mark in text.casefold() for mark in (_ABEM_COLUMNS, _ABEM_ROWS)):
         return _terrameter(text, name)
-    if found := _protocol(lines, name):
-        return found
-    if found := res2dinv_data(lines, name):
-        return numbered_places(*found)
-    if found := unified_data(text, name):
-        return found
+    if parsed := _protocol(lines, name):
+        return parsed
+    if parsed := res2dinv_data(lines, name):
+        return numbered_places(*parsed)
+    if parsed := unified_data(text, name):
+        return parsed
     first = next((line for line in lines if line[1][0][:1] != "#"), None)
     if first and len(first[1]) > 1 and all(map(is_plain_number, first[1])):
         expected = "the number of electrodes in a line of its own, or a header"
@@ -116,11 +116,11 @@ def _terrameter(text: str, name: str) -> tuple[np.ndarray, Table]:
     first = next(headers, 0)
     ends = (k for k in range(first, len(lines)) if not lines[k].strip(" -\t"))
     table = table_of_text("\n".join(lines[first : next(ends, None)]), name)
-    found = exported_data(replace(table, rows=table.rows + first, first=first + 1))
-    if found is None:
+    exported = exported_data(replace(table, rows=table.rows + first, first=first + 1))
+    if exported is None:
         remedy = "export it as Res2DInv (.dat), or save a, b, m, n and value as CSV"
         raise InputError(name, "a table of voltages", "an export of an ABEM Terrameter", remedy)
-    return found
+    return exported
 
 
 def exported_data(table: Table) -> tuple[np.ndarray, Table] | None:
@@ -146,8 +146,8 @@ def exported_data(table: Table) -> tuple[np.ndarray, Table] | None:
     others = numbers.frame.drop(columns=[*columns, *heights])
     readings = dict(zip(("voltage", "current"), columns[4:], strict=True))
     others = others.assign(**{key: numbers.frame[each] for key, each in readings.items()})
-    found = replace(numbers, frame=others, units=export.units)
-    return numbered_places(np.stack([x, z], axis=2), found)
+    electrodes = replace(numbers, frame=others, units=export.units)
+    return numbered_places(np.stack([x, z], axis=2), electrodes)
 
 
 def numbered_places(places: np.ndarray, table: Table) -> tuple[np.ndarray, Table]:

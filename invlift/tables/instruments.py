@@ -70,8 +70,8 @@ def _stg(lines: list[Line], name: str) -> tuple[np.ndarray, Table]:
 
 def _tx0(lines: list[Line], legend: int, name: str) -> tuple[np.ndarray, Table]:
     texts = ((row, " ".join(each).replace(",", ".")) for row, each in lines)
-    found = [(row, _POSITION.fullmatch(text.casefold())) for row, text in texts]
-    positions = [(row, match[1].split()) for row, match in found if match]
+    matches = [(row, _POSITION.fullmatch(text.casefold())) for row, text in texts]
+    positions = [(row, match[1].split()) for row, match in matches if match]
     if not positions:
         expected, remedy = "the places of the electrodes", "save the file with them"
         raise InputError(name, f"{expected}, * Electrode [ 1] x y z (m) = ...", "none", remedy)

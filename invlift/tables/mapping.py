@@ -104,13 +104,13 @@ def _named(column: str) -> tuple[str, str]:
 def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]:
     """Columns with names of a pattern, and what its last star stands for."""
     parts = "(.*)".join(map(re.escape, pattern.split("*")))
-    found = {
+    by_pattern = {
         each: next(filter(None, (re.fullmatch(parts, name, re.IGNORECASE) for name in
                                  (_named(each)[0], without_unit(each)[0], each))), None)
         for each in table.columns
     }  # fmt: skip
     matches = {each: (match.groups() or ("",))[-1].strip(" _-,:.;")
-               for each, match in found.items() if match}  # fmt: skip
+               for each, match in by_pattern.items() if match}  # fmt: skip
     if not matches:
         close = closest(pattern.strip("*"), table.columns)
         remedy = f"did you mean {close!r}?" if close else "write the name of one"

@@ -43,10 +43,10 @@ def is_plain_number(entry: str) -> bool:
 
 def without_limits(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Entries without a "<" or ">" in front of their number, and these, "" where there is none."""
-    found = [_LIMIT.match(entry) for entry in entries]
-    limits = ["" if match is None else _LIMITS[match[1]] for match in found]
+    matches = [_LIMIT.match(entry) for entry in entries]
+    limits = ["" if match is None else _LIMITS[match[1]] for match in matches]
     rest = [entry if match is None else entry[match.end() :]
-            for entry, match in zip(entries, found, strict=True)]  # fmt: skip
+            for entry, match in zip(entries, matches, strict=True)]  # fmt: skip
     return np.array(rest, dtype=object), np.array(limits, dtype=str)
 
 
@@ -172,7 +172,7 @@ def _with_points(parts, kinds, is_word, entries, refuse) -> tuple[pd.Series, lis
 
 def _units_behind(units, is_word, columns, size, refuse) -> dict[str, str]:
     """The unit behind all entries of a column, where there is one."""
-    found = {}
+    by_column = {}
     for number, column in enumerate(columns):
         own = units.iloc[number * size : (number + 1) * size]
         own = own[~is_word.loc[own.index]]
@@ -181,5 +181,5 @@ def _units_behind(units, is_word, columns, size, refuse) -> dict[str, str]:
             if other.size:
                 what = f"{own.iloc[other[0]] or 'no unit'}, and {own.iloc[0] or 'none'} above"
                 refuse(own.index[other[0]], "one unit in a column", what, "convert it")
-            found[column] = own.iloc[0]
-    return found
+            by_column[column] = own.iloc[0]
+    return by_column

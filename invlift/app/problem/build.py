@@ -331,10 +331,10 @@ def _key_of(spec: ProblemSpec, sensors: Sensors, path: KeyPath) -> str | KeyPath
     condition by its argument; and readings, by their index among those in use or all of them.
     Anything else stays as it is.
     """
-    own, equation = (), ("electrodes",) if spec.electrodes else ("pde",)
+    keys, equation = (), ("electrodes",) if spec.electrodes else ("pde",)
     if path[0] == "experiment":
         (_, experiment), path = path[:2], path[2:]
-        own, equation = spec.experiment[experiment].model_fields_set, ("experiment", experiment)
+        keys, equation = spec.experiment[experiment].model_fields_set, ("experiment", experiment)
     name, *entries = path
     if name == "observed":
         return (sensors.name, *(f"row {sensors.rows[each]}" for each in entries[1:]))
@@ -343,7 +343,7 @@ def _key_of(spec: ProblemSpec, sensors: Sensors, path: KeyPath) -> str | KeyPath
     if name == "boundary conditions":
         return spec.where(*equation)
     if name in PdeTable.model_fields:
-        return spec.where(*(equation if name in own else ("pde",)), *path)
+        return spec.where(*(equation if name in keys else ("pde",)), *path)
     if path[1:] and isinstance(path[1], int):  # places of electrodes are the table's
         return (sensors.name, f"electrode {path[1]}")
     if name in _TABLES:

@@ -91,21 +91,23 @@ def _electrodes_with_area(
 ):
     """Voltages between electrodes by their injections, and what makes a model."""
     patterns = patterns_of(sensors, names)
-    found = injections_of(patterns)
-    sensors, weights = sensors.take(found.order), patterns.weights[found.order]
+    injections = injections_of(patterns)
+    sensors, weights = sensors.take(injections.order), patterns.weights[injections.order]
 
     def forward_map(**options) -> ForwardModel:
         model = electrode_model(
-            mesh, names, found.currents, found.voltages, impedance=impedance, **options
+            mesh, names, injections.currents, injections.voltages, impedance=impedance, **options
         )
         axes = {"electrode": names}
         known = model.on_mesh
-        further = {name: Unknown(own, axes=axes) for name, own in known.further.items()}
+        further = {
+            name: Unknown(distribution, axes=axes) for name, distribution in known.further.items()
+        }
         known = known._replace(further=further, sensors=sensors)
         model = replace(model, on_mesh=known)
         if (reference := spec.observations.reference) is not None:
             model = difference_to_reference(model, value_of(reference.conductivity))
-        return _combined(model, found, offsets, sensors, weights)
+        return _combined(model, injections, offsets, sensors, weights)
 
     return sensors, forward_map
 
@@ -115,34 +117,34 @@ def _point_electrodes(mesh: Mesh, sensors: Sensors, *, offsets: Mapping[str, Off
     positions = positions_in(mesh, sensors.positions, sensors.name)
     numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
     patterns = patterns_of_pairs(numbers + 1, len(positions) + 1)  # the first is far away
-    found = injections_of(patterns)
-    voltages = [each[:, 1:] for each in found.voltages]
+    injections = injections_of(patterns)
+    voltages = [each[:, 1:] for each in injections.voltages]
     is_upwards = np.mean(mesh.points[:, -1]) < np.mean(positions[:, -1])
     places = pseudo_places(positions, numbers, 0.2 if is_upwards else -0.2)
-    sensors = replace(sensors, positions=positions, points=places).take(found.order)
-    weights = patterns.weights[found.order, 1:]
+    sensors = replace(sensors, positions=positions, points=places).take(injections.order)
+    weights = patterns.weights[injections.order, 1:]
 
     def forward_map(**options) -> ForwardModel:
         model = point_electrode_model(
-            mesh, positions, found.currents[:, 1:], voltages, surface=surface, **options
+            mesh, positions, injections.currents[:, 1:], voltages, surface=surface, **options
         )
         known = model.on_mesh._replace(sensors=sensors)
-        return _combined(replace(model, on_mesh=known), found, offsets, sensors, weights)
+        return _combined(replace(model, on_mesh=known), injections, offsets, sensors, weights)
 
     return sensors, forward_map
 
 
 def _combined(
     model: ForwardModel,
-    found: Injections,
+    injections: Injections,
     offsets: Mapping[str, Offset],
     sensors: Sensors,
     weights: np.ndarray,
 ) -> ForwardModel:
     """The readings of a model that gives voltages of the injections, with their offsets."""
     if offsets:
-        matrix = np.eye(len(weights)) if found.matrix is None else found.matrix
+        matrix = np.eye(len(weights)) if injections.matrix is None else injections.matrix
         return with_offsets(model, offsets, matrix, sensors, weights)
-    if found.matrix is None:
+    if injections.matrix is None:
         return model
-    return Combinations(model, jax.device_put(found.matrix))
+    return Combinations(model, jax.device_put(injections.matrix))

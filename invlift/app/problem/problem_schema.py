@@ -71,9 +71,9 @@ def _tables(node: dict, where: str, seen: dict[str, str]) -> Iterator[str]:
 
     Several keys that another table has too are written there; here their names are listed.
     """
-    own = [form["properties"] for form in node.get("oneOf", ())]
-    shared = {key: value for key, value in (own[0] if own else {}).items()
-              if all(value == other.get(key) for other in own)}  # fmt: skip
+    properties = [form["properties"] for form in node.get("oneOf", ())]
+    shared = {key: value for key, value in (properties[0] if properties else {}).items()
+              if all(value == other.get(key) for other in properties)}  # fmt: skip
     shared = {**node["properties"], **shared}
     yield from _table({**node, "properties": shared}, where, seen)
     for form in node.get("oneOf", ()):

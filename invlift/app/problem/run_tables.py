@@ -110,9 +110,9 @@ class SamplerTable(Table):
         forms = {}
         for name, kernel in KERNELS.items():
             options = json_schema(table_of_dataclass(kernel))
-            own = options | {"description": table["properties"]["options"]["description"]}
+            described = options | {"description": table["properties"]["options"]["description"]}
             text = options.get("description", "")
-            forms[name] = {"description": text, "properties": {"options": own}}
+            forms[name] = {"description": text, "properties": {"options": described}}
         return chosen(table, forms, "method", table["properties"]["method"]["default"])
 
     @property

@@ -240,8 +240,8 @@ class ExperimentTable(ConditionsTable):
 
     def over(self, pde: PdeTable) -> PdeTable:
         """Return source and boundary conditions of the experiment."""
-        own = {key: getattr(self, key) for key in self.model_fields_set}
-        return pde.model_copy(update=own)
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        return pde.model_copy(update=given)
 
 
 class SurveyTable(Table):

@@ -25,10 +25,10 @@ def check_options(table: type[Table], where: str = "", **options: Any) -> None:
     They may be numbers of NumPy, and None where one is not given that need not be. An InputError of
     the first that the table refuses, which names `where` in the place of the key.
     """
-    own = table.model_fields
+    fields = table.model_fields
     values = {name: getattr(value, "tolist", lambda value=value: value)()
               for name, value in options.items()
-              if value is not None or own[name].default is not None}  # fmt: skip
+              if value is not None or fields[name].default is not None}  # fmt: skip
     try:
         table.model_validate(values)
     except ValidationError as error:
@@ -50,17 +50,17 @@ class Mistake(NamedTuple):
 def mistakes(error: ValidationError, table: type[Table], data: Mapping) -> list[Mistake]:
     """Return the mistakes in the data that a table has refused, unknown keys first."""
     schema = json_schema(table)
-    found = {}
+    by_path = {}
     for entry in error.errors(include_url=False):
         mistake = _mistake(entry, schema, data)
         if mistake is None:
             continue
-        if mistake.path not in found or mistake.type == PROBLEM:  # which says more
-            found[mistake.path] = mistake
+        if mistake.path not in by_path or mistake.type == PROBLEM:  # which says more
+            by_path[mistake.path] = mistake
     # Of a value that may have several forms all are reported: what is inside of it says more.
-    outer = {path[:size] for path in found for size in range(len(path))}
+    outer = {path[:size] for path in by_path for size in range(len(path))}
     # A misspelt key is also reported as missing: the misspelling is the cause.
-    inner = [mistake for path, mistake in found.items() if path not in outer]
+    inner = [mistake for path, mistake in by_path.items() if path not in outer]
     return sorted(inner, key=lambda mistake: mistake.type != UNKNOWN)
 
 
@@ -130,14 +130,14 @@ def keys(node: dict, value: Any = None) -> dict[str, None]:
 
 def child(node: dict, key: str | int, value: Any = None) -> dict:
     """Return the JSON schema of a key or an index of a value; {} if it has none."""
-    found, own = {}, {}
+    merged, chosen = {}, {}
     for form in forms(node, value):
         others = form.get("items" if isinstance(key, int) else "additionalProperties")
         if key in form.get("properties", ()):
-            own = form["properties"][key]
+            chosen = form["properties"][key]
         elif isinstance(others, dict):
-            found = {"description": node.get("description", ""), **others}
-    return own or found
+            merged = {"description": node.get("description", ""), **others}
+    return chosen or merged
 
 
 def expected(node: dict) -> str:

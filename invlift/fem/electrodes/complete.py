@@ -230,7 +230,7 @@ def mesh_with_electrodes(
     """
     positions = positions_in(mesh, positions, name)
     middles = mesh.points[mesh.boundary_facets].mean(axis=1)
-    own, owner = {}, np.zeros(len(middles), dtype=int)
+    groups, owner = {}, np.zeros(len(middles), dtype=int)
     for number, position in enumerate(positions, start=1):
         distances = np.linalg.norm(middles - position, axis=1)
         is_near = distances <= 0.5 * width
@@ -250,8 +250,8 @@ def mesh_with_electrodes(
                 "give a smaller width",
             )
         owner[is_near] = number
-        own[f"electrode_{number}"] = mesh.boundary_facets[is_near]
-    return replace(mesh, boundaries=mesh.boundaries | own), list(own)
+        groups[f"electrode_{number}"] = mesh.boundary_facets[is_near]
+    return replace(mesh, boundaries=mesh.boundaries | groups), list(groups)
 
 
 def check_positions(

@@ -83,14 +83,14 @@ def electrode_offsets(
         If there is no group of a name.
     """
     rows_with_offset(sensors, [key for key in distributions if key not in _OF_EACH])
-    found = {}
+    offsets = {}
     for key, law in distributions.items():
         unknown = Unknown(law)
         if key in _OF_EACH:
             axis = names if key == "electrode" else shared_names(sensors, key)
             unknown = Unknown(repeated(law, len(axis)), axes={key: axis})
-        found[offset_name(key)] = Offset(key, unknown)
-    return found
+        offsets[offset_name(key)] = Offset(key, unknown)
+    return offsets
 
 
 class WithNumbers(LinearlyMapped):
@@ -127,16 +127,16 @@ class WithNumbers(LinearlyMapped):
 
     def derivative(self, expansion: MappedExpansion, direction: jax.Array) -> jax.Array:
         """As :meth:`ForwardModel.derivative`."""
-        found = super().derivative(expansion, direction)
+        of_readings = super().derivative(expansion, direction)
         is_whole = expansion.jacobian is not None
-        return found if is_whole else self._with_further(found, direction)
+        return of_readings if is_whole else self._with_further(of_readings, direction)
 
     def higher_derivative(
         self, expansion: MappedExpansion, path: tuple[jax.Array, ...], lower: PyTree = ()
     ) -> tuple[jax.Array, PyTree]:
         """As :meth:`ForwardModel.higher_derivative`."""
-        found, lower = super().higher_derivative(expansion, path, lower)
-        return jnp.concatenate([found, jnp.zeros(self.num_further)]), lower
+        of_readings, lower = super().higher_derivative(expansion, path, lower)
+        return jnp.concatenate([of_readings, jnp.zeros(self.num_further)]), lower
 
     def alike(self) -> None:
         """Nobody asks: readings are combinations of these numbers."""
@@ -180,10 +180,10 @@ def with_offsets(
 
 
 def _with_numbers(model: ForwardModel, laws: Mapping[str, Unknown]) -> WithNumbers:
-    known, again = model.on_mesh, model.on_mesh.refined
+    known, refined = model.on_mesh, model.on_mesh.refined
     whole = known._replace(
         further={**known.further, **laws},
-        refined=again and (lambda times=1: _with_numbers(again(times), laws)),
+        refined=refined and (lambda times=1: _with_numbers(refined(times), laws)),
     )
     size = len(known.fields[0].points) + known.num_further
     num = whole.num_further - known.num_further

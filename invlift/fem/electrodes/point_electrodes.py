@@ -146,11 +146,11 @@ def point_electrode_model(
     reach = np.multiply.outer(wave, radius)
     decay = wave[:, None, None] * kve(1, reach) / kve(0, reach) * cosine
     found = []
-    for number, own, fall in zip(wave, scale, decay, strict=True):
+    for number, factor, fall in zip(wave, scale, decay, strict=True):
         across = number * inside.value[:, None]
         gradient = np.concatenate([inside.gradient, across], axis=1)
-        with_across = inside._replace(gradient=gradient, weight=own * inside.weight)
-        fallen = outside._replace(weight=own * fall * outside.weight)
+        with_across = inside._replace(gradient=gradient, weight=factor * inside.weight)
+        fallen = outside._replace(weight=factor * fall * outside.weight)
         found.append((integrated(conduction, with_across), integrated(reaction, fallen)))
     each = jax.tree.map(lambda *parts: np.stack(parts), *found)
     return told(WaveNumbers(equation, jax.device_put(each), equation.on_mesh))

@@ -82,7 +82,7 @@ class WaveNumbers(EquationFamily):
 
     def _member(self, parameters):
         pairs = zip(self.equation.terms, parameters, strict=True)
-        terms = tuple(replace(term, **own) for term, own in pairs)
+        terms = tuple(replace(term, **of_member) for term, of_member in pairs)
         return replace(self.equation, terms=terms)
 
     def _join(self, parts):

@@ -18,7 +18,11 @@ def combined_equation(equation: ForwardModel, matrix: jax.Array) -> CombinedEqua
     inputs, total = equation.inputs, num_loads * num
     readings, coefficients, weights = equation.own
     places = equation.loads[readings] * num + jnp.arange(num)[:, None]
-    own = places, jnp.broadcast_to(coefficients, places.shape), matrix[:, readings] * weights
+    of_coefficients = (
+        places,
+        jnp.broadcast_to(coefficients, places.shape),
+        matrix[:, readings] * weights,
+    )
     offsets = jnp.zeros((num_loads, len(inputs.offsets), num))
     offsets = offsets.at[equation.loads].add(inputs.offsets.T[:, :, None] * matrix.T[:, None])
     offsets = offsets.swapaxes(0, 1).reshape(-1, total)
@@ -27,7 +31,7 @@ def combined_equation(equation: ForwardModel, matrix: jax.Array) -> CombinedEqua
         observation=observation.reshape(-1, total),
         of_reactions=of_reactions.reshape(-1, total),
         inputs=replace(inputs, offsets=offsets),
-        own=tuple(each.ravel() for each in own),
+        own=tuple(each.ravel() for each in of_coefficients),
         loads=jnp.repeat(jnp.arange(num_loads), num),
         columns=jnp.arange(total),
         by_load=jnp.arange(total).reshape(num_loads, num),
@@ -40,8 +44,8 @@ def _weights_of(equation: ForwardModel, matrix: jax.Array) -> list[jax.Array]:
     shares = jnp.zeros((equation.observation.shape[1], equation.num_loads, len(matrix)))
     shares = shares.at[equation.columns, equation.loads].add(matrix.T)
     parts = equation.observation, equation.of_reactions
-    found = (part @ shares.reshape(len(shares), -1) for part in parts)
-    return [each.reshape(-1, *shares.shape[1:]) for each in found]
+    products = (part @ shares.reshape(len(shares), -1) for part in parts)
+    return [each.reshape(-1, *shares.shape[1:]) for each in products]
 
 
 class CombinedEquation(AroundModel):
@@ -103,8 +107,8 @@ class CombinedEquation(AroundModel):
         self, expansion: Solved, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
     ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         """As :meth:`LinearEquation.higher_derivative`."""
-        found, lower = self.each.higher_derivative(expansion, path, lower)
-        return self._sum(found), lower
+        higher, lower = self.each.higher_derivative(expansion, path, lower)
+        return self._sum(higher), lower
 
     def _sum(self, by_load):
         """Sum the contributions of the loads, (L k, ...) to (k, ...)."""

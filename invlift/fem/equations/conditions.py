@@ -129,9 +129,9 @@ def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray
             f"shape {value.shape}, or NaN on the boundary",
             "give a point field of the mesh",
         )
-    found = np.zeros_like(value)  # what is elsewhere may be NaN
-    found[nodes] = value[nodes]
-    return found
+    values = np.zeros_like(value)  # what is elsewhere may be NaN
+    values[nodes] = value[nodes]
+    return values
 
 
 def facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.ndarray):

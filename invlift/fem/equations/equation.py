@@ -200,10 +200,10 @@ class LinearEquation(EquationSystem):
         readings = readings[order]
         counts = np.bincount(readings, minlength=self.loads.size)
         behind = np.arange(readings.size) - (np.cumsum(counts) - counts)[readings]
-        own = np.zeros((2, self.loads.size, counts.max(initial=0)))
-        own[:, readings, behind] = coefficients[order] + 1, weights[order]
+        weights_of_coefficients = np.zeros((2, self.loads.size, counts.max(initial=0)))
+        weights_of_coefficients[:, readings, behind] = coefficients[order] + 1, weights[order]
         offsets = np.asarray(self.inputs.offsets).T
-        return first_of_same(self.loads, self.columns, *own, offsets)[1]
+        return first_of_same(self.loads, self.columns, *weights_of_coefficients, offsets)[1]
 
     def of_readings(self, rows: np.ndarray) -> LinearEquation:
         """As :meth:`ForwardModel.of_readings`, without the table of sensors."""
@@ -211,12 +211,12 @@ class LinearEquation(EquationSystem):
         place = np.full(self.loads.size, -1)
         place[rows] = np.arange(rows.size)
         kept = place[readings] >= 0
-        own = place[readings[kept]], coefficients[kept], weights[kept]
+        of_coefficients = place[readings[kept]], coefficients[kept], weights[kept]
         loads = np.asarray(self.loads)[rows]
         return replace(
             self,
             inputs=replace(self.inputs, offsets=self.inputs.offsets[:, rows]),
-            own=(*map(sparse.as_index, own[:2]), jax.device_put(own[2])),
+            own=(*map(sparse.as_index, of_coefficients[:2]), jax.device_put(of_coefficients[2])),
             loads=sparse.as_index(loads),
             columns=self.columns[rows],
             by_load=sparse.as_index(readings_by_load(loads, self.num_loads)),

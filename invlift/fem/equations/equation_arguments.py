@@ -71,15 +71,15 @@ def checked_forms(given) -> tuple[Form, ...]:
 def checked_readings(given) -> list[Functionals]:
     """Return the functionals, one or one for each load, with checked shapes."""
     several = isinstance(given, list | tuple) and not isinstance(given, Functionals)
-    found = [each if isinstance(each, Functionals) else Functionals(each)
+    functionals = [each if isinstance(each, Functionals) else Functionals(each)
              for each in (given if several else [given])]  # fmt: skip
     for name in Functionals._fields:
-        matrices = [getattr(each, name) for each in found]
+        matrices = [getattr(each, name) for each in functionals]
         shapes = [np.shape(each) for each in matrices if each is not None or name == "solution"]
-        rows = [each.solution.shape[0] for each in found if getattr(each, name) is not None
+        rows = [each.solution.shape[0] for each in functionals if getattr(each, name) is not None
                 and np.ndim(each.solution) == 2]  # fmt: skip
         is_good = all(len(each) == 2 and each[1] == shapes[0][1] for each in shapes)
-        if not is_good or [each[0] for each in shapes] != rows or not found:
+        if not is_good or [each[0] for each in shapes] != rows or not functionals:
             raise InputError(
                 "readings",
                 "a matrix with a column for each degree of freedom, or one for each load",
@@ -87,7 +87,8 @@ def checked_readings(given) -> list[Functionals]:
                 "make them by basis.probes of the basis of the equation",
             )
     return [
-        Functionals(*(None if part is None else csr_array(part) for part in each)) for each in found
+        Functionals(*(None if part is None else csr_array(part) for part in each))
+        for each in functionals
     ]
 
 

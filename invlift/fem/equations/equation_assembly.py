@@ -176,7 +176,7 @@ def linear_equation(
     couplings = joint_pattern(parts, "coupling_entries", "dofs", num_dofs, free.size)
     pulled = loads - np.stack([constant @ each for each in solution])
     observed = _observation(readings, solution, free, tested @ constant, num_coefficients)
-    different, of_reactions, offsets, loads_of, columns, own = observed
+    different, of_reactions, offsets, loads_of, columns, of_coefficients = observed
     has_value = (solution != 0.0).any(axis=(0, 2))
     terms = tuple(term_of(form, part, has_value) for form, part in zip(forms, parts, strict=True))
     for term in terms:
@@ -198,7 +198,7 @@ def linear_equation(
         ),
         observation=sparse.sparse_matrix(different),
         of_reactions=jax.device_put(of_reactions),
-        own=own,
+        own=of_coefficients,
         loads=sparse.as_index(loads_of),
         columns=sparse.as_index(columns),
         by_load=sparse.as_index(readings_by_load(loads_of, num_loads)),
@@ -216,7 +216,7 @@ def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[Fi
 
     A coefficient is known if all elements that use it have known values.
     """
-    found, taken = {}, np.zeros(size, dtype=bool)
+    fields, taken = {}, np.zeros(size, dtype=bool)
     for part in parts:
         taken[part["coefficients"][part["coefficients"] < size]] = True
     for form in forms:
@@ -224,13 +224,13 @@ def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[Fi
         if not isinstance(location, str):
             continue
         points = (mesh.p[:, mesh.t].mean(axis=1) if location == "cells" else mesh.p).T
-        found[first] = place = found.get(first, FieldPlaces(first, points))
+        fields[first] = place = fields.get(first, FieldPlaces(first, points))
         if _knows_cells(form):
             known = np.full(len(points), np.nan)
             known[coefficients_of(form)[0]] = form.known
             known[taken[first : first + len(points)]] = np.nan
-            found[first] = place._replace(known=known, known_cells=np.asarray(form.known))
-    return tuple(found.values())
+            fields[first] = place._replace(known=known, known_cells=np.asarray(form.known))
+    return tuple(fields.values())
 
 
 def _knows_cells(form: Form) -> bool:
@@ -290,10 +290,14 @@ def _observation(
     loads = np.repeat(np.arange(num_loads), sizes)
     rows = vstack([each.solution for each in readings], format="csr") + of_reactions @ pulled
     different, columns = _different(hstack([rows[:, free], of_reactions], format="csr"))
-    own = of_coefficients.tocoo()
-    own = sparse.as_index(own.row), sparse.as_index(own.col), jax.device_put(own.data.astype(float))
+    entries = of_coefficients.tocoo()
+    entries = (
+        sparse.as_index(entries.row),
+        sparse.as_index(entries.col),
+        jax.device_put(entries.data.astype(float)),
+    )
     of_reactions, different = different[:, free.size :].toarray().T, different[:, : free.size].T
-    return different, of_reactions, np.concatenate(offsets).T, loads, columns, own
+    return different, of_reactions, np.concatenate(offsets).T, loads, columns, entries
 
 
 def _different(rows: csr_array) -> tuple[csr_array, np.ndarray]:

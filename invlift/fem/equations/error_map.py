@@ -102,9 +102,9 @@ def error_map(
 @partial(Program, effort="none")
 def _differences(model, finer, nested, coefficients, weights):
     """Return the contributions without extrapolation, at the nodes of the model's solution."""
-    own = _of_equations(_coarse, model, coefficients, weights)
+    coarse = _of_equations(_coarse, model, coefficients, weights)
     fine = partial(_of_equation, nested)
-    parts = jax.tree.leaves(_of_equations(fine, finer, coefficients, weights, own))
+    parts = jax.tree.leaves(_of_equations(fine, finer, coefficients, weights, coarse))
     size = nested.nodes.shape[1]
     return sum(each.reshape(-1, len(weights), size).sum(axis=0) for each in parts)
 
@@ -130,16 +130,16 @@ def _coarse(equation, coefficients, weights):
     return _Coarse(solutions, adjoints, tested)
 
 
-def _of_equation(nested, equation, coefficients, weights, own):
+def _of_equation(nested, equation, coefficients, weights, given):
     """Return the contributions of each node's surroundings for one equation, (Q, num_nodes)."""
     solutions, adjoints = equation.with_adjoints(coefficients, weights)
-    at_nodes = [_interpolated(nested.nodes, each) for each in (own.solutions, own.adjoints)]
+    at_nodes = [_interpolated(nested.nodes, each) for each in (given.solutions, given.adjoints)]
     of_errors = equation.tested(coefficients, adjoints - at_nodes[1], solutions, at_nodes[0])
     of_given = equation.tested(coefficients, at_nodes[1], at_nodes[0])
     num_cells, (num_fine, num_nodes) = nested.cells.shape[0], nested.nodes.shape
     total = 0.0
     for term, change, residual, coarse in zip(
-        equation.terms, of_errors, of_given, own.tested, strict=True
+        equation.terms, of_errors, of_given, given.tested, strict=True
     ):
         if term.dofs.shape[1] == nested.parents.size:
             change = sparse.scatter_add(num_cells, nested.parents, (change - residual).T)

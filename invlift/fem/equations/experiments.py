@@ -89,8 +89,8 @@ class Experiments(Joined):
         place[rows] = np.arange(rows.size)
         new = [place[np.asarray(at)] for at in self.places]
         pairs = zip(self.equations, new, strict=True)
-        equations = [each.of_readings(np.flatnonzero(own >= 0)) for each, own in pairs]
-        places = [sparse.as_index(own[own >= 0]) for own in new]
+        equations = [each.of_readings(np.flatnonzero(of_model >= 0)) for each, of_model in pairs]
+        places = [sparse.as_index(of_model[of_model >= 0]) for of_model in new]
         known = self.on_mesh._replace(sensors=None)
         return replace(self, equations=tuple(equations), places=tuple(places), on_mesh=known)
 
@@ -164,10 +164,10 @@ def assemble_experiments(
     body = body_of(mesh, location, **of_body)
     parts, unknowns = [], dict(body.unknowns)
     for each in experiments:
-        own = "" if names == [""] else f"{each.name}_"
+        begin = "" if names == [""] else f"{each.name}_"
 
-        def prefix(key: str, each=each, own=own) -> str:
-            return own if key in each.conditions else ""
+        def prefix(key: str, each=each, text=begin) -> str:
+            return text if key in each.conditions else ""
 
         with errors_at(partial(in_experiment, each.name)):
             conditions = {**(shared or {}), **each.conditions}
@@ -180,19 +180,19 @@ def assemble_experiments(
     for each, end, size in zip(experiments, ends, sizes, strict=True):
         check_unknown(body, each.observation, end - size)
     for group in same_matrix(parts):
-        own = [experiments[k] for k in group]
-        with errors_at(partial(in_experiment, own[0].name)):
+        members = [experiments[k] for k in group]
+        with errors_at(partial(in_experiment, members[0].name)):
             equations.append(
                 field_equation(
                     body,
-                    [each.name for each in own],
-                    [each.observation for each in own],
+                    [each.name for each in members],
+                    [each.observation for each in members],
                     [parts[k] for k in group],
                     numbers,
                 )
             )
-        own = [np.arange(ends[k] - sizes[k], ends[k]) for k in group]
-        places.append(sparse.as_index(np.concatenate(own)))
+        rows = [np.arange(ends[k] - sizes[k], ends[k]) for k in group]
+        places.append(sparse.as_index(np.concatenate(rows)))
     of_all = equations[0].on_mesh._replace(
         further=unknowns,
         boundary_flux=partial(
@@ -207,8 +207,8 @@ def assemble_experiments(
         model = Experiments(
             equations=tuple(equations), places=tuple(places), solutions=solutions, on_mesh=of_all
         )
-    again = partial(_on_refinement, experiments, shared or {}, location=location, **of_body)
-    return refinable(model, mesh, {0: location}, again, refine_solution, body.barriers)
+    refined = partial(_on_refinement, experiments, shared or {}, location=location, **of_body)
+    return refinable(model, mesh, {0: location}, refined, refine_solution, body.barriers)
 
 
 def _on_refinement(experiments, shared, refinement: Refinement, **options):
@@ -276,12 +276,12 @@ def boundary_flux(
     if experiment not in names:
         expected, found = f"one of the experiments {', '.join(names)}", repr(experiment)
         raise InputError(("flux", group), expected, found, "name one of them")
-    own = experiments[names.index(experiment)]
+    chosen = experiments[names.index(experiment)]
     mesh.facets(group, ("flux", group))
     sensors = sensors_from_arrays(np.zeros((1, mesh.dim)), np.zeros(1))
     parts = {FLUXES: Weights(np.array([[group]]), np.ones((1, 1)))}
     observation = Observation(parts, sensors, np.zeros(1, dtype=int), np.zeros(1))
-    model = assemble_experiments(mesh, [own._replace(observation=observation)], **options)
+    model = assemble_experiments(mesh, [chosen._replace(observation=observation)], **options)
 
     def flux_of(coefficients, solutions=None):
         if solutions is None:

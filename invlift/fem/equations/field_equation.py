@@ -126,19 +126,19 @@ def _by_group(
     mesh: Mesh, key: str, given: Mapping[str, float | Distribution], what: str
 ) -> tuple[dict[str, float | str], dict[str, Distribution]]:
     """The number of each boundary group, or the name of an unknown one, and these."""
-    found, unknowns = {}, {}
+    numbers, unknowns = {}, {}
     for group, value in given.items():
         where = (key, group)
         mesh.facets(group, where)
         if is_distribution(value):
             name = re.sub(r"\W", "_", f"{key.removesuffix('s')}_{group}")
             unknowns[name] = one_number(where, value, is_positive=True)
-            found[group] = name
+            numbers[group] = name
             continue
         if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
             raise InputError(where, "a positive number", f"{value!r}", f"give {what}")
-        found[group] = float(value)
-    return found, unknowns
+        numbers[group] = float(value)
+    return numbers, unknowns
 
 
 def _thickness(mesh: Mesh, given) -> np.ndarray:
@@ -173,20 +173,20 @@ def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndar
         If there is no such subdomain, a value is not a positive number, two subdomains overlap or
         nothing is left.
     """
-    found = np.full(mesh.num_cells, np.nan)
+    logarithms = np.full(mesh.num_cells, np.nan)
     for name, value in (known or {}).items():
         where = ("conductivity", name)
         cells = mesh.cells_of(name, where)
         if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
             raise InputError(where, "a positive number", f"{value!r}", "give its conductivity")
-        if not np.isnan(found[cells]).all():
+        if not np.isnan(logarithms[cells]).all():
             expected, remedy = "a subdomain that no other overlaps", "name disjoint ones"
             raise InputError(where, expected, "one that another overlaps", remedy)
-        found[cells] = np.log(value)
-    if not np.isnan(found).any():
+        logarithms[cells] = np.log(value)
+    if not np.isnan(logarithms).any():
         remedy = "leave out the one in which it is to be found"
         raise InputError("conductivity", "a part where it is unknown", "none", remedy)
-    return found
+    return logarithms
 
 
 def field_equation(
@@ -349,8 +349,8 @@ def _across(body: Body, group: str, numbers) -> Form:
     # Functions of nodes that both sides share do not jump.
     is_double = (partner[dofs] != dofs).astype(float)
     facets.basis = [
-        (DiscreteField(np.asarray(each) * own[:, None], grad=each.grad),)
-        for (each,), own in zip(facets.basis, is_double, strict=True)
+        (DiscreteField(np.asarray(each) * is_own[:, None], grad=each.grad),)
+        for (each,), is_own in zip(facets.basis, is_double, strict=True)
     ]
     whole = np.concatenate([dofs, partner[dofs]])
     value, num = body.barriers[group], dofs.shape[1]
@@ -396,15 +396,15 @@ def _readings(
             for k, group in enumerate(groups):
                 reactions[:, k] += np.where(places == group, weights, 0.0)
     num_coefficients = body.num_coefficients + sum(len(each) for each in numbers.values())
-    own = csr_array((num, num_coefficients))
+    matrix = csr_array((num, num_coefficients))
     if FIELD in observation.parts:
-        own = own + _of_field(body, observation.parts[FIELD], num_coefficients)
+        matrix = matrix + _of_field(body, observation.parts[FIELD], num_coefficients)
     if UNKNOWNS in observation.parts:
         places, weights = observation.parts[UNKNOWNS]
         of_names = np.array([[numbers[each][0] if each else 0 for each in row] for row in places])
-        own = own + rows_of(of_names, weights, num_coefficients)
+        matrix = matrix + rows_of(of_names, weights, num_coefficients)
     solution = rows_of(observation.nodes, observation.weights, size)
-    return Functionals(solution, csr_array(reactions), own)
+    return Functionals(solution, csr_array(reactions), matrix)
 
 
 def _of_field(body: Body, read: Weights, size: int) -> csr_array:

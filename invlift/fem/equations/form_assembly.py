@@ -153,9 +153,9 @@ def number_known(parts: Sequence[dict[str, np.ndarray]], size: int) -> np.ndarra
     """Return the known coefficients, (num_known,), and number them in the parts from ``size``."""
     values = [part["known"] for part in parts]
     known = np.unique(np.concatenate([each[~np.isnan(each)] for each in values]))
-    for part, own in zip(parts, values, strict=True):
-        numbers = size + np.searchsorted(known, own)
-        part["coefficients"] = np.where(np.isnan(own), part["coefficients"], numbers)
+    for part, values_of_part in zip(parts, values, strict=True):
+        numbers = size + np.searchsorted(known, values_of_part)
+        part["coefficients"] = np.where(np.isnan(values_of_part), part["coefficients"], numbers)
     return known
 
 
@@ -163,11 +163,13 @@ def joint_pattern(parts, key: str, rows: str, num_rows: int, num_cols: int) -> s
     """Return the pattern of all parts' rows against their unknowns; store entries in the parts."""
     pairs = [np.broadcast_arrays(part[rows][:, None], part["unknowns"][None]) for part in parts]
     flat = (np.concatenate([each.ravel() for each in side]) for side in zip(*pairs, strict=True))
-    found, entries = sparse.pattern(*flat, num_rows, num_cols)
+    joint, entries = sparse.pattern(*flat, num_rows, num_cols)
     ends = np.cumsum([of_rows.size for of_rows, _ in pairs])
-    for part, (of_rows, _), own in zip(parts, pairs, np.split(entries, ends), strict=False):
-        part[key] = own.reshape(of_rows.shape)
-    return found
+    for part, (of_rows, _), entries_of_part in zip(
+        parts, pairs, np.split(entries, ends), strict=False
+    ):
+        part[key] = entries_of_part.reshape(of_rows.shape)
+    return joint
 
 
 def places_of_dofs(basis, parts, num_dofs: int) -> np.ndarray:
@@ -182,8 +184,8 @@ def places_of_dofs(basis, parts, num_dofs: int) -> np.ndarray:
         dofs = part["dofs"]
         is_further = dofs >= basis.N
         if is_further.any():
-            own = np.where(is_further[..., None], 0.0, places[np.minimum(dofs, basis.N - 1)])
-            middles = own.sum(axis=0) / (~is_further).sum(axis=0)[:, None]
+            points = np.where(is_further[..., None], 0.0, places[np.minimum(dofs, basis.N - 1)])
+            middles = points.sum(axis=0) / (~is_further).sum(axis=0)[:, None]
             for row, at in zip(dofs, is_further, strict=True):
                 np.add.at(total, row[at], middles[at])
                 np.add.at(count, row[at], 1.0)
@@ -219,14 +221,14 @@ def term_of(form: Form, part: dict[str, np.ndarray], held: np.ndarray) -> Term:
     """
     element = element_of(form.basis)
     names = "coefficients", "dofs", "unknowns", "sensitivity_entries", "coupling_entries", "kept"
-    own = {name: sparse.as_index(part[name]) for name in names}
-    own["given"] = sparse.as_index(np.flatnonzero(held[part["dofs"]].any(axis=0)))
-    own |= jax.device_put({"shape": _one_for_all(part["shape"]), "tests": part["tests"]})
+    arrays = {name: sparse.as_index(part[name]) for name in names}
+    arrays["given"] = sparse.as_index(np.flatnonzero(held[part["dofs"]].any(axis=0)))
+    arrays |= jax.device_put({"shape": _one_for_all(part["shape"]), "tests": part["tests"]})
     if isinstance(form.matrix, Factored):
         parts = [integrated(each, element) for each in form.matrix.parts]
         integrals = parts[0] | {"integrals": np.concatenate([each["integrals"] for each in parts])}
         functions = {"weight": form.matrix.weight, "factors": form.matrix.factors}
-        return FactoredTerm(**functions, **jax.device_put(integrals), **own)
+        return FactoredTerm(**functions, **jax.device_put(integrals), **arrays)
     if isinstance(form.matrix, Weighted) and form.load is None:
         with _told("weight and an integrand of JAX functions"):
             integrals = integrated(form.matrix, element)
@@ -235,10 +237,12 @@ def term_of(form: Form, part: dict[str, np.ndarray], held: np.ndarray) -> Term:
         if weights.shape != element.weight.shape:
             expected, remedy = "a weight of the shape of the coefficient", "weigh point by point"
             raise InputError("forms", expected, f"shape {weights.shape}", remedy)
-        return WeightedTerm(weight=form.matrix.weight, **jax.device_put(integrals), **own)
+        return WeightedTerm(weight=form.matrix.weight, **jax.device_put(integrals), **arrays)
     if form.load is not None:
-        own["given"] = sparse.as_index(np.arange(len(element.weight[0])))
-    return GeneralTerm(matrix=form.matrix, load=form.load, element=jax.device_put(element), **own)
+        arrays["given"] = sparse.as_index(np.arange(len(element.weight[0])))
+    return GeneralTerm(
+        matrix=form.matrix, load=form.load, element=jax.device_put(element), **arrays
+    )
 
 
 def _one_for_all(array: np.ndarray) -> np.ndarray:

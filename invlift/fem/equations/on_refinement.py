@@ -42,10 +42,10 @@ def conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict
         if where == ("source",):
             return field_on(refinement, value)
         if isinstance(value, RandomField):
-            own = np.unique(refinement.given.facets(where[1]))
-            matrix = refinement.nodes[np.unique(refinement.mesh.facets(where[1]))][:, own]
+            nodes = np.unique(refinement.given.facets(where[1]))
+            matrix = refinement.nodes[np.unique(refinement.mesh.facets(where[1]))][:, nodes]
             parts = interpolated(where, value.mean), value.sd, value.correlation_range
-            return InterpolatedField(*parts, refinement.given.points[own], matrix)
+            return InterpolatedField(*parts, refinement.given.points[nodes], matrix)
         return refinement.nodes @ np.asarray(value) if _is_array(value) else value
 
     return changed(conditions, interpolated)
@@ -71,8 +71,8 @@ def observation_on(refinement: Refinement, observation: Observation) -> Observat
     """
     parts = dict(observation.parts)
     if observation.mesh is not None and (SOLUTION in parts or FLUXES in parts):
-        found = locate(refinement.mesh, observation.sensors, "project").parts
-        parts |= {name: found[name] for name in (SOLUTION, FLUXES) if name in found}
+        located = locate(refinement.mesh, observation.sensors, "project").parts
+        parts |= {name: located[name] for name in (SOLUTION, FLUXES) if name in located}
     if FIELD in parts:
         places, weights = parts[FIELD]
         parts[FIELD] = Weights(refinement.corners.ravel()[places], weights)

@@ -151,11 +151,11 @@ def as_one(tables: Mapping[str, Sensors]) -> Sensors:
     """Concatenate the tables of surveys, with names of experiments that include the survey's."""
     named = {}
     for name, table in tables.items():
-        own = table.experiments
-        if own is None or (own == name).all():
+        names = table.experiments
+        if names is None or (names == name).all():
             experiments = np.full(len(table.values), name)
         else:
-            experiments = np.array([f"{each}_{name}" if each else name for each in own])
+            experiments = np.array([f"{each}_{name}" if each else name for each in names])
         named[name] = replace(table, experiments=experiments)
     return concatenated(named)
 
@@ -175,8 +175,8 @@ def _check_change(name: str, prior: Prior, surveys: Mapping, size: int) -> None:
     if name not in surveys:
         expected, remedy = f"one of the surveys {', '.join(surveys)}", "correct the name"
         raise InputError(where, expected, repr(name), remedy)
-    found = prior.shape if isinstance(prior, Prior) else None
-    if found != (size,):
+    shape = prior.shape if isinstance(prior, Prior) else None
+    if shape != (size,):
         expected, remedy = f"a prior of {size} values, as the field has", "make it of the same mesh"
-        what = f"{prior!r}"[:80] if found is None else f"one of {found[0]}"
+        what = f"{prior!r}"[:80] if shape is None else f"one of {shape[0]}"
         raise InputError(where, expected, what, remedy)

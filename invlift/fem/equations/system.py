@@ -152,15 +152,15 @@ class EquationSystem(ForwardModel):
         Adjoints are (num_dofs, Q L), solutions (num_dofs, L).  Forces are A u - b of the elements.
         The forces of another solution, ``less``, are subtracted.
         """
-        found = []
+        tested = []
         for term, local in zip(self.terms, self._local(coefficients), strict=True):
             forces = term.forces(local, sparse.gather(solutions, term.dofs).swapaxes(1, 2))
             if less is not None:
                 forces -= term.forces(local, sparse.gather(less, term.dofs).swapaxes(1, 2))
             corners = sparse.gather(adjoints, term.dofs)
             corners = corners.reshape(*term.dofs.shape, -1, solutions.shape[1])
-            found.append(jnp.einsum("meql,mle->qe", corners, forces))
-        return found
+            tested.append(jnp.einsum("meql,mle->qe", corners, forces))
+        return tested
 
     def _with_known(self, values, known):
         """Append values for the known coefficients to values (N, ...)."""
@@ -250,8 +250,8 @@ class EquationSystem(ForwardModel):
             forces = jnp.einsum("ije,jec->ice", each, sparse.gather(columns, term.dofs))
             pulled = self._sum_of_forces(term, forces).reshape(load.swapaxes(0, 1).shape)
             rhs = rhs - pulled.swapaxes(0, 1)
-            found = term.reactions(forces).reshape(reactions.swapaxes(0, 1).shape)
-            reactions = reactions + found.swapaxes(0, 1)
+            of_term = term.reactions(forces).reshape(reactions.swapaxes(0, 1).shape)
+            reactions = reactions + of_term.swapaxes(0, 1)
         return rhs, reactions
 
     def _sensitivity(self, coefficients, solutions):
@@ -329,7 +329,7 @@ class EquationSystem(ForwardModel):
 def readings_by_load(loads: np.ndarray, num_loads: int) -> np.ndarray:
     """Return the indices of each load's readings, (L, most), padded with the total number."""
     counts = np.bincount(loads, minlength=num_loads)
-    found = np.full((num_loads, counts.max()), loads.size)
+    numbers = np.full((num_loads, counts.max()), loads.size)
     for each, count in enumerate(counts):
-        found[each, :count] = np.flatnonzero(loads == each)
-    return found
+        numbers[each, :count] = np.flatnonzero(loads == each)
+    return numbers

@@ -387,8 +387,8 @@ class Inputs(Module):
 
     def along(self, direction):
         """Return the derivatives of load, held, reactions and offsets along a direction, (N,)."""
-        own = sparse.gather(direction, self.coefficients)
+        moves = sparse.gather(direction, self.coefficients)
         parts = self.load, self.held, self.reactions, self.offsets
         if not self.coefficients.size:
             return [jnp.zeros(part.shape[1:]) for part in parts]
-        return [jnp.tensordot(own, part[1:], 1) for part in parts]
+        return [jnp.tensordot(moves, part[1:], 1) for part in parts]

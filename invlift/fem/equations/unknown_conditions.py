@@ -104,7 +104,7 @@ def parts_of(
     given = {key: conditions.get(key) or {} for key in ("dirichlet", "neumann", "robin")}
     points = conditions.get("point_sources") or ()
     check_conditions(mesh, **given, point_sources=points)
-    found = _Unknowns(mesh, prefix)
+    unknowns = _Unknowns(mesh, prefix)
     held = dict.fromkeys(given["dirichlet"], 0.0)
     values = dict(held)
     for group, value in given["dirichlet"].items():
@@ -116,13 +116,15 @@ def parts_of(
             nodal[:, nodes] = modes.T
             units = [held_values(mesh, held | {group: each})[1] for each in nodal]
             scores = normal(np.zeros(len(units)), 1.0)
-            found.add("dirichlet", where, scores, lambda units=units: Unit(values=np.stack(units)))
+            unknowns.add(
+                "dirichlet", where, scores, lambda units=units: Unit(values=np.stack(units))
+            )
             values[group] = value.mean
         else:
             unit = lambda group=group: Unit(  # noqa: E731
                 values=held_values(mesh, held | {group: 1.0})[1][None]
             )
-            values[group] = found.known("dirichlet", where, value, unit)
+            values[group] = unknowns.known("dirichlet", where, value, unit)
 
     def load(**of_one) -> Callable[[], Unit]:
         return lambda: Unit(load=load_of(mesh, basis, **of_one)[None])
@@ -130,34 +132,34 @@ def parts_of(
     source = conditions.get("source", 0.0)
     if isinstance(source, Mapping):
         source = {
-            name: found.known("source", ("source", name), value, load(source={name: 1.0}))
+            name: unknowns.known("source", ("source", name), value, load(source={name: 1.0}))
             for name, value in source.items()
         }
     else:
-        source = found.known("source", "source", source, load(source=1.0))
+        source = unknowns.known("source", "source", source, load(source=1.0))
     neumann = {
-        group: found.known("neumann", ("neumann", group), value, load(neumann={group: 1.0}))
+        group: unknowns.known("neumann", ("neumann", group), value, load(neumann={group: 1.0}))
         for group, value in given["neumann"].items()
     }
     known_points = []
     for number, (place, strength) in enumerate(points, start=1):
         unit, where = load(point_sources=[(place, 1.0)]), ("point_source", number)
-        known_points.append((place, found.known("point_sources", where, strength, unit)))
+        known_points.append((place, unknowns.known("point_sources", where, strength, unit)))
     robin = {}
     for group, (coefficient, ambient) in given["robin"].items():
         where = ("robin", group, "ambient")
         unit = lambda group=group: Unit(ambient=group)  # noqa: E731
         robin[group] = (
-            found.coefficient(group, coefficient),
-            on_boundary(mesh, group, where, found.known("robin", where, ambient, unit)),
+            unknowns.coefficient(group, coefficient),
+            on_boundary(mesh, group, where, unknowns.known("robin", where, ambient, unit)),
         )
     return Parts(
         load_of(mesh, basis, source=source, neumann=neumann, point_sources=known_points),
         *held_values(mesh, values),
         tuple(held),
         robin,
-        found.units,
-        found.unknowns,
+        unknowns.units,
+        unknowns.unknowns,
     )
 
 

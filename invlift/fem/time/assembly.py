@@ -184,13 +184,13 @@ def assemble_transient(
         "sensors": concatenated({each.name: each.observation.sensors for each in experiments}),
     }
 
-    def of_equations(found: _Equations) -> SteadyAndShifted:
+    def of_equations(equations: _Equations) -> SteadyAndShifted:
         return SteadyAndShifted(
-            steady=found.steady,
-            shifted=ShiftedEquations(found.changing, jax.device_put(shifts)),
+            steady=equations.steady,
+            shifted=ShiftedEquations(equations.changing, jax.device_put(shifts)),
             weights=jax.device_put(weights),
             solutions=tuple(names),
-            on_mesh=found.changing.on_mesh._replace(**known),
+            on_mesh=equations.changing.on_mesh._replace(**known),
             error=error,
         )
 
@@ -211,13 +211,13 @@ def assemble_transient(
 
 def _conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Shared conditions, storage and thickness on a refined mesh."""
-    found = dict(conditions) | {"shared": conditions_on(refinement, conditions["shared"])}
-    if isinstance(storage := found["storage"], Prior):
+    interpolated = dict(conditions) | {"shared": conditions_on(refinement, conditions["shared"])}
+    if isinstance(storage := interpolated["storage"], Prior):
         shape = refinement.of_field(storage.location).shape[:1]
-        found["storage"] = _FinerField(storage.location, shape)
-    if "thickness" in found:
-        found["thickness"] = field_on(refinement, found["thickness"])
-    return found
+        interpolated["storage"] = _FinerField(storage.location, shape)
+    if "thickness" in interpolated:
+        interpolated["thickness"] = field_on(refinement, interpolated["thickness"])
+    return interpolated
 
 
 def _equations(
@@ -241,15 +241,15 @@ def _equations(
             if initial is not None:
                 conditions = begun_at_zero(conditions, initial)
             parts = parts_of(mesh, body.basis, changed(conditions, _before), prefix)
-            own = list(_changes(conditions))
-            if not own:
+            in_time = list(_changes(conditions))
+            if not in_time:
                 expected = "a number that changes in time: steps, in the place of a number"
                 remedy = "give a strength or a boundary value as steps, or leave out the storage"
                 raise InputError("storage", expected, "none", remedy)
-            units = [parts_of(mesh, body.basis, change.unit, prefix) for change in own]
+            units = [parts_of(mesh, body.basis, change.unit, prefix) for change in in_time]
         steady.append(parts)
         changes += units
-        of_changes += [(number, change.schedule) for change in own]
+        of_changes += [(number, change.schedule) for change in in_time]
         unknowns |= parts.unknowns | each.observation.unknowns
     _check_same([*steady, *changes])
     storage_form, of_storage = _storage(body, storage)
@@ -294,8 +294,8 @@ def _lengths(experiment: Experiment, initial: float | None) -> np.ndarray | floa
 
 
 def _prefix(experiment: Experiment, experiments: Sequence[Experiment]):
-    own = f"{experiment.name}_" if len(experiments) > 1 else ""
-    return lambda key: own if key in experiment.conditions else ""
+    prefix = f"{experiment.name}_" if len(experiments) > 1 else ""
+    return lambda key: prefix if key in experiment.conditions else ""
 
 
 def _before(where: KeyPath, value: Any) -> Any:
@@ -306,8 +306,8 @@ def _before(where: KeyPath, value: Any) -> Any:
 def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
     """Each number that changes, with conditions of which it alone is one and others are zero."""
     values = []
-    changed(conditions, lambda *found: values.append(found))
-    values.sort(key=lambda found: ORDER.index(found[0][0]))
+    changed(conditions, lambda *value: values.append(value))
+    values.sort(key=lambda value: ORDER.index(value[0][0]))
     for at, schedule in values:
         if isinstance(schedule, SCHEDULES):
 
@@ -331,8 +331,8 @@ def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]
     if isinstance(storage, _FinerField):
         return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
     if isinstance(storage, Prior):
-        own = getattr(storage, "mesh", None)
-        if own is None or not own.is_same(body.mesh):
+        mesh = getattr(storage, "mesh", None)
+        if mesh is None or not mesh.is_same(body.mesh):
             expected, remedy = "a prior of a field on this mesh", "make it of the same mesh"
             raise InputError(STORAGE, expected, "another", remedy)
         return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
@@ -382,12 +382,12 @@ def _matrix(which, distinct, of_changes, responses, num_shifts: int) -> np.ndarr
     num = [len(each) for each in which]
     rows = np.cumsum([0, *num])
     matrix = np.zeros((rows[-1], firsts[-1] + num_shifts * starts[-1]))
-    for number, own in enumerate(which):
+    for number, readings in enumerate(which):
         at = np.arange(rows[number], rows[number + 1])
-        matrix[at, firsts[number] + own] = 1.0
+        matrix[at, firsts[number] + readings] = 1.0
         for k, (of_number, _) in enumerate(of_changes):
             if of_number == number:
-                columns = firsts[-1] + starts[k] + own[:, None]
+                columns = firsts[-1] + starts[k] + readings[:, None]
                 columns = columns + starts[-1] * np.arange(num_shifts)
                 matrix[at[:, None], columns] = responses[k]
     return matrix

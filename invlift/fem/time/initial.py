@@ -45,10 +45,10 @@ def _begun(value: Any, before: float, where: KeyPath) -> Steps | FunctionOfTime 
             raise InputError(
                 where, expected, found, f"give their value at 0 (from {value.times[0]:g})"
             )
-        own = [0.0] if value.times[0] > 0.0 else []
+        first = [0.0] if value.times[0] > 0.0 else []
         times, values = (
-            np.append(own, value.times),
-            np.append([value.before] * len(own), value.values),
+            np.append(first, value.times),
+            np.append([value.before] * len(first), value.values),
         )
         return Steps(times, values, float(before))
     if isinstance(value, FunctionOfTime):

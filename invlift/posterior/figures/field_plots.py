@@ -121,8 +121,8 @@ def draw_maps(
     shown = [flat.shown(panel.values, panel.is_nodal) for panel in panels]
     norm = colour_limits(np.stack(shown), panels[0].is_log) if is_shared else None
     for index, (panel, values, ax) in enumerate(zip(panels, shown, axes.flat, strict=False)):
-        own = Normalize(0.0, 1.0) if panel.is_share else colour_limits(values, panel.is_log)
-        colours = {"cmap": panel.colour_map, "norm": norm or own}
+        limits = Normalize(0.0, 1.0) if panel.is_share else colour_limits(values, panel.is_log)
+        colours = {"cmap": panel.colour_map, "norm": norm or limits}
         _draw_values(ax, flat, values, panel.is_nodal, **colours)
         if points is not None and len(points):
             is_filled = panel.sensor_values is not None

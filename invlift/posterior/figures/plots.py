@@ -72,10 +72,10 @@ class Plots:
         `names` are some of the `scalars`; the name of a vector selects its first entries. The
         default is the first eight scalars. Raises an `InputError` if a name is unknown.
         """
-        own = self.posterior
-        shown = chosen(own.scalars, names)
-        titles = titles_of(own.scalars, own.described)
-        return saved(plot_chains(shown, own.scalar_diagnostics, titles, ax), path)
+        posterior = self.posterior
+        shown = chosen(posterior.scalars, names)
+        titles = titles_of(posterior.scalars, posterior.described)
+        return saved(plot_chains(shown, posterior.scalar_diagnostics, titles, ax), path)
 
     def parameters(
         self,
@@ -90,9 +90,11 @@ class Plots:
         density, or if there are none the first eight scalars. k scalars give k x k panels. Raises
         an `InputError` if there are no scalars.
         """
-        own = self.posterior
-        names = names or parameters_of(own.scalars, own.described)
-        return saved(plot_parameters(chosen(own.scalars, names), own.described, ax), path)
+        posterior = self.posterior
+        names = names or parameters_of(posterior.scalars, posterior.described)
+        return saved(
+            plot_parameters(chosen(posterior.scalars, names), posterior.described, ax), path
+        )
 
     def leave_one_out(
         self, path: str | os.PathLike | None = None, *, ax: Axes | Sequence[Axes] | None = None

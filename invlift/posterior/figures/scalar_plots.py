@@ -43,12 +43,12 @@ SMALL = 7
 
 def titles_of(names: Iterable[str], quantities: Mapping[str, Quantity]) -> dict[str, str]:
     """Return titles of scalars with their units, by name."""
-    found = {}
+    titles = {}
     for name in names:
         of = vector_of(name).removesuffix("_field_mean").removesuffix("_field_std")
         known = quantities.get(vector_of(name), quantities.get(of))
-        found[name] = with_unit(name, known.unit if known else "")
-    return found
+        titles[name] = with_unit(name, known.unit if known else "")
+    return titles
 
 
 def plot_chains(

@@ -139,7 +139,7 @@ def check_format(where: str, path: str | os.PathLike) -> None:
 
 def write_figure(figure: Figure, file: Path | BinaryIO, dots_per_inch: float, **settings) -> None:
     """Write a figure to a file; `settings` are as for ``Figure.savefig``."""
-    layout, own = figure.get_layout_engine(), figure.dpi
+    layout, dpi = figure.get_layout_engine(), figure.dpi
     if layout is None:
         figure.savefig(file, dpi=dots_per_inch, **settings)
         return
@@ -151,7 +151,7 @@ def write_figure(figure: Figure, file: Path | BinaryIO, dots_per_inch: float, **
         try:
             figure.savefig(file, dpi=dots_per_inch, **settings)
         finally:
-            figure.set_dpi(own)
+            figure.set_dpi(dpi)
             figure.set_layout_engine(layout)
 
 

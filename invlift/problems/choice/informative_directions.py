@@ -137,16 +137,16 @@ def _largest_precision(directions: Directions, number: int, others) -> float:
     has the derivatives A_2^T A_2 minus those of the reference.
     """
     lifted = directions.left[:, :number]
-    _, values, own = directions.rest(number)
+    _, values, vectors = directions.rest(number)
     largest = 1.0
     for left, right in others:
         inside = left @ right.T
-        inside = inside + (inside @ own) * ((1.0 + values**2) ** -0.5 - 1.0) @ own.T
+        inside = inside + (inside @ vectors) * ((1.0 + values**2) ** -0.5 - 1.0) @ vectors.T
         moved = lifted.T @ inside
         rest = inside - lifted @ moved
-        kick = rest.T @ rest - (own * (values**2 / (1.0 + values**2))) @ own.T
+        kick = rest.T @ rest - (vectors * (values**2 / (1.0 + values**2))) @ vectors.T
         _, sizes, inner = np.linalg.svd(moved, full_matrices=False)
-        shorter = np.eye(own.shape[0]) + (inner.T * ((1.0 + sizes**2) ** -0.5 - 1.0)) @ inner
+        shorter = np.eye(vectors.shape[0]) + (inner.T * ((1.0 + sizes**2) ** -0.5 - 1.0)) @ inner
         largest = max(largest, 1.0 + np.linalg.eigvalsh(shorter @ kick @ shorter)[-1])
     return largest
 

@@ -92,9 +92,9 @@ class Choice(NamedTuple):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of the choice, by name."""
-        own = dict(zip(NAMES, jax.tree.leaves(self.reference), strict=False))
-        own |= {"scale": self.scale, "condensed": self.basis, "predicted": self.predicted}
-        return {name: np.asarray(leaf) for name, leaf in own.items() if leaf is not None}
+        arrays = dict(zip(NAMES, jax.tree.leaves(self.reference), strict=False))
+        arrays |= {"scale": self.scale, "condensed": self.basis, "predicted": self.predicted}
+        return {name: np.asarray(leaf) for name, leaf in arrays.items() if leaf is not None}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Choice:
@@ -152,20 +152,20 @@ def choose(
     is_choosing = target_kind == "manifold" and (
         is_many or (has_density and problem.noise.scale.has_data)
     )
-    own = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
-    modes = _modes(choice.condensed(own)) if is_choosing or has_many else []
+    searched = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
+    modes = _modes(choice.condensed(searched)) if is_choosing or has_many else []
     if modes and has_many:  # again, with the changes of readings there
-        has_scale = own.noise.scale.num_white > 0
-        sigma = np.asarray(own.noise.sigma(modes[0].zeta)) if has_scale else 1.0
-        basis, predicted = _sketch(own, modes[0].white, sigma)
+        has_scale = searched.noise.scale.num_white > 0
+        sigma = np.asarray(searched.noise.sigma(modes[0].zeta)) if has_scale else 1.0
+        basis, predicted = _sketch(searched, modes[0].white, sigma)
         choice = choice._replace(basis=basis, predicted=predicted)
         theta = np.concatenate([modes[0].zeta, modes[0].white])
-        mode = jax.tree.map(np.asarray, _mode(choice.condensed(own), theta))
+        mode = jax.tree.map(np.asarray, _mode(choice.condensed(searched), theta))
         modes = [mode, *modes[1:]] if np.all(np.isfinite(mode.white)) else modes
     if target_kind == "laplace":
-        return choice._replace(reference=laplace_reference(choice.condensed(own)))
+        return choice._replace(reference=laplace_reference(choice.condensed(searched)))
     is_choosing = is_choosing and len(modes) > 0
-    return choice._replace(reference=_lift(own, choice, modes)) if is_choosing else choice
+    return choice._replace(reference=_lift(searched, choice, modes)) if is_choosing else choice
 
 
 def with_few_readings(problem: InverseProblem) -> InverseProblem:
@@ -180,21 +180,21 @@ def _modes(problem: InverseProblem) -> list[Mode]:
 
     The first search starts from the middle of the prior.
     """
-    found = []
+    candidates = []
     for number in range(NUM_MODES):
         start = _start(problem, number) if number else np.zeros(problem.num_unknowns)
         mode = jax.tree.map(np.asarray, _mode(problem, start))
-        found += [mode] * all(np.all(np.isfinite(leaf)) for leaf in mode)
+        candidates += [mode] * all(np.all(np.isfinite(leaf)) for leaf in mode)
         if is_enough(problem, mode.white @ mode.white + mode.eta @ mode.eta):
             break
-    found.sort(key=lambda mode: -mode.log_mass)
+    candidates.sort(key=lambda mode: -mode.log_mass)
     modes = []
-    for mode in found:
+    for mode in candidates:
         # Moves at the mode, in standard deviations of the posterior.
         moves = [(mode.white - each.white, each.by_white) for each in modes]
         if all(np.hypot(*map(np.linalg.norm, (w, by @ w))) > SAME for w, by in moves):
             modes.append(mode)
-    return [mode for mode in modes if mode.log_mass >= found[0].log_mass - NEGLIGIBLE]
+    return [mode for mode in modes if mode.log_mass >= candidates[0].log_mass - NEGLIGIBLE]
 
 
 def _sketch(problem: InverseProblem, white: np.ndarray, sigma) -> tuple[np.ndarray, np.ndarray]:
@@ -295,8 +295,8 @@ def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximat
     rest -= basis @ (basis.T @ rest)
     rest = np.copysign(np.hypot(rest, spread), rest)
     combined = basis.T @ (observed / weights)
-    found = _most_probable_noise(problem, basis, observed - weights * rest, combined, theta)
-    zeta, values, vectors = map(np.asarray, found)
+    approximation = _most_probable_noise(problem, basis, observed - weights * rest, combined, theta)
+    zeta, values, vectors = map(np.asarray, approximation)
     return LaplaceApproximation(zeta, vectors, np.maximum(values, 1.0))
 
 
@@ -339,8 +339,8 @@ def _told(problem: InverseProblem, zeta, white):
     normal noise.  For any other noise, the scale is that of its Fisher information.
     """
     predicted, by_white = problem.value_and_jacobian(white)
-    found = problem.noise.score_and_information(predicted, zeta, problem.observed)
-    score, scale = found[0], found[1] ** -0.5
+    score_and_information = problem.noise.score_and_information(predicted, zeta, problem.observed)
+    score, scale = score_and_information[0], score_and_information[1] ** -0.5
     return score * scale, scale, by_white / scale[:, None]
 
 

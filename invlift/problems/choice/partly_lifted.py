@@ -241,9 +241,9 @@ class Referred(InverseProblem):
 
     def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.log_reference_of_unknowns`, with the references."""
-        own, reference = self.reference.colour(jnp.concatenate([zeta, white])), self.reference
+        scores, reference = self.reference.colour(jnp.concatenate([zeta, white])), self.reference
         ratio = reference.of_noise.log_ratio(zeta) + reference.of_white.log_ratio(white)
-        return self.asked.log_reference_of_unknowns(*self.split(own)) + ratio
+        return self.asked.log_reference_of_unknowns(*self.split(scores)) + ratio
 
 
 class PartlyLiftedProblem(Referred):
@@ -277,8 +277,8 @@ class PartlyLiftedProblem(Referred):
 
     def log_density_of_rest(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
         """Log density of the part not lifted, (), from all predicted readings, (d,)."""
-        asked, own = self.asked, self.reference.of_noise.colour(zeta)
-        every = asked.noise.loglikelihood(readings, own, asked.observed)
+        asked, scores = self.asked, self.reference.of_noise.colour(zeta)
+        every = asked.noise.loglikelihood(readings, scores, asked.observed)
         return every - self.noise.loglikelihood(self.matrix @ readings, zeta, self.observed)
 
     def log_factor(self, theta: jax.Array) -> jax.Array:
