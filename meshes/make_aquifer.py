@@ -1,4 +1,4 @@
-"""Write ``aquifer.msh``: a wide aquifer round a well at its centre (needs NumPy only).
+"""Write ``aquifer.msh`` and ``gridley.msh``: wide aquifers round a well (needs NumPy only).
 
 Rings of nodes whose radii grow by a constant factor, so that the logarithm that the head near a
 well is has the same error everywhere; every second ring is turned by half a sector.
@@ -11,20 +11,22 @@ from pathlib import Path
 import numpy as np
 from msh import write_msh
 
-MESH = Path(__file__).with_name("aquifer.msh")
-#: Radius of a ring, m, with others a factor of 3^(1/5) apart, so that 30 and 90 m are among them:
-#: how many lie within and outside, and the number of nodes of each.
-RADIUS, NUM_WITHIN, NUM_OUTSIDE, NUM_SECTORS = 30.0, 14, 24, 24
+FOLDER = Path(__file__).parent
+#: Radius of a ring, m, by the mesh, with others a factor of 3^(1/5) apart: piezometers are on them,
+#: those of the first at 30 and 90 m.
+RADII = {"aquifer": 30.0, "gridley": 251.16}
+#: How many rings lie within and outside, and the number of nodes of each.
+NUM_WITHIN, NUM_OUTSIDE, NUM_SECTORS = 14, 24, 24
 
 
-def aquifer():
+def aquifer(radius):
     """Points (num_nodes, 2), triangles (num_cells, 3) and rim edges (NUM_SECTORS, 2)."""
     sector, around = 2 * np.pi / NUM_SECTORS, np.arange(NUM_SECTORS)
     points = [np.zeros((1, 2))]
-    radii = RADIUS * 3.0 ** (0.2 * np.arange(-NUM_WITHIN, NUM_OUTSIDE + 1))
-    for ring, radius in enumerate(radii):
+    radii = radius * 3.0 ** (0.2 * np.arange(-NUM_WITHIN, NUM_OUTSIDE + 1))
+    for ring, of_ring in enumerate(radii):
         angle = sector * (around + 0.5 * (ring % 2))
-        points.append(radius * np.column_stack([np.cos(angle), np.sin(angle)]))
+        points.append(of_ring * np.column_stack([np.cos(angle), np.sin(angle)]))
 
     def node(ring, k):
         return 1 + ring * NUM_SECTORS + k % NUM_SECTORS
@@ -39,11 +41,13 @@ def aquifer():
     return np.concatenate(points), np.array(cells), np.array(rim)
 
 
-def main(path=MESH):
-    """Write the mesh file."""
-    points, cells, rim = aquifer()
-    points[np.abs(points) < 1e-12] = 0.0
-    write_msh(path, points, cells, {"rim": rim}, {"aquifer": np.arange(len(cells))}, digits=".9g")
+def main(folder=FOLDER):
+    """Write the mesh files."""
+    for name, radius in RADII.items():
+        points, cells, rim = aquifer(radius)
+        points[np.abs(points) < 1e-12] = 0.0
+        groups = {"rim": rim}, {"aquifer": np.arange(len(cells))}
+        write_msh(folder / f"{name}.msh", points, cells, *groups, digits=".9g")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ TRACED = (
     "insert/problem.toml",
     "kit4/problem.toml",
     "well_test/problem.toml",
+    "theis/korendijk.toml",
+    "theis/gridley.toml",
     "lauswiesen/problem.toml",
     "time_lapse/problem.toml",
 )
@@ -88,6 +90,7 @@ def test_a_measured_line_is_read_as_the_simulated_one():
         "voltage_clamp/voltage_clamp.py:potassium",
         "voltage_clamp/voltage_clamp.py:sodium",
         "fitzhugh_nagumo/fitzhugh_nagumo.py",
+        "theis/theis.py:gridley",
     ],
 )
 def test_example_of_a_python_file_is_built(name):
