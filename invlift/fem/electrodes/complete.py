@@ -47,9 +47,9 @@ def electrode_model(
     location: str = "nodes",
     refine_solution: int = 0,
 ) -> LinearEquation | OnFinerMesh:
-    """Voltages as a function of log-conductivity and of contact impedances.
+    """Model voltages as a function of log-conductivity and of contact impedances.
 
-    Electrode potentials are all that is kept of the solutions.
+    Of each solution only the electrode potentials are kept.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ def electrode_model(
     electrodes : sequence of K str
         Boundary groups, one for each electrode.
     currents : (L, K) array
-        What each of L injections drives into the body at each electrode; each row adds up to zero.
+        Currents into the body at each electrode, one row an injection; each row adds up to zero.
     voltages : (M, K) array, or one for each injection
-        What is read: rows are weights of the electrodes' potentials that add up to zero, such as
-        1 and -1 for a voltage between two of them.
+        Readings: each row holds weights of the electrodes' potentials that add up to zero, such as
+        1 and -1 for a voltage between two electrodes.
     impedance : Distribution, number or (K,) array, optional
-        Contact impedances, in length over conductivity: known, or the distribution of one, of which
-        each electrode has a value of its own.  Left out, they are unknowns whose distribution is
-        given elsewhere.
+        Contact impedances, in length over conductivity.  Numbers are known impedances.  A
+        distribution is that of one impedance; each electrode then has an independent unknown.
+        Left out, they are unknowns whose distribution is given elsewhere.
     known : mapping of str to float, optional
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
@@ -76,9 +76,9 @@ def electrode_model(
     Returns
     -------
     LinearEquation or OnFinerMesh
-        Of N values of log-conductivity, and of K contact impedances behind them, if these are
-        unknown; the readings of one injection after those of the other.  With a distribution it is
-        the ``further`` one, ``impedance``, of the equation.
+        A model of N values of log-conductivity, followed by K contact impedances if these are
+        unknown.  Readings are ordered by injection.  A distribution of impedances is found under
+        ``further`` of the equation, as ``impedance``.
 
     Raises
     ------
@@ -138,14 +138,14 @@ def electrode_model(
             contacts,
         ],
         load=load,
-        held=np.array([basis.N]),  # potentials are relative to that of the first electrode
+        held=np.array([basis.N]),  # the first electrode is the reference of the potential
         readings=[hstack([csr_array((len(each), basis.N)), csr_array(each)]) for each in voltages],
         num_coefficients=num_coefficients + (0 if is_known else num),
         name=FIELD,
     )
     further = {IMPEDANCE: repeated(impedance, num)} if is_unknown else {}
     known_of_mesh = equation.on_mesh._replace(further=further)
-    # The potential inside, of dozens of injections, would take more room than the field.
+    # The interior potentials of dozens of injections would need more memory than the field.
     equation = replace(equation, nodal=equation.nodal[:0], solutions=(), on_mesh=known_of_mesh)
     options = {"impedance": impedance, "known": known, "location": location}
 
@@ -158,7 +158,7 @@ def electrode_model(
 def as_injections(
     currents: np.ndarray, voltages: np.ndarray | Sequence[np.ndarray], num: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Currents (L, K), and one (M, K) array of voltages for all injections or one for each.
+    """Return currents, (L, K), and one (M, K) array of voltages for all injections or one for each.
 
     Raises
     ------
@@ -177,14 +177,14 @@ def as_injections(
 
 
 def electrode_groups(mesh: Mesh, pattern: str | Sequence[str], where: str) -> list[str]:
-    """Boundary groups of electrodes: as they are named, or those of a pattern, ``electrode_*``.
+    """Return the boundary groups of electrodes, from a list or a pattern such as ``electrode_*``.
 
-    In the order of the numbers in their names.
+    Groups that match a pattern are sorted by the numbers in their names.
 
     Raises
     ------
     InputError
-        If fewer than two groups are of the pattern, or there is none of a name.
+        If fewer than two groups match the pattern, or there is no group of a given name.
     """
     if not isinstance(pattern, str):
         for name in pattern:
@@ -207,26 +207,26 @@ def electrode_groups(mesh: Mesh, pattern: str | Sequence[str], where: str) -> li
 def mesh_with_electrodes(
     mesh: Mesh, positions: np.ndarray, width: float, name: str
 ) -> tuple[Mesh, list[str]]:
-    """The mesh with a boundary group for each of K electrodes, and the names of these.
+    """Add a boundary group for each of K electrodes; return the mesh and the groups' names.
 
-    An electrode is of the facets of the outer boundary whose middles are within half a width of its
-    position.
+    The group of an electrode holds the facets of the outer boundary whose midpoints are within half
+    a width of its position.
 
     Parameters
     ----------
     mesh : Mesh
     positions : (K, 2 or 3) array
-        As of :func:`positions_in`.
+        As for :func:`positions_in`.
     width : float
-        In the same unit.
+        Width of an electrode, in the unit of the positions.
     name : str
-        What messages call the positions.
+        Name of the positions in messages.
 
     Raises
     ------
     InputError
-        If positions have another dimension than the mesh, there is no facet near one, or a facet
-        is near two.
+        If positions have another dimension than the mesh, no facet is near an electrode, or a facet
+        is near two electrodes.
     """
     positions = positions_in(mesh, positions, name)
     middles = mesh.points[mesh.boundary_facets].mean(axis=1)
@@ -257,14 +257,15 @@ def mesh_with_electrodes(
 def check_positions(
     mesh: Mesh, names: Sequence[str], positions: np.ndarray, name: str, where: str
 ) -> None:
-    """Refuse positions of electrodes, (K, 2 or 3), that are not those of their boundary groups.
+    """Check that electrode positions, (K, 2 or 3), agree with the electrodes' boundary groups.
 
-    An electrode's is to be nearer to the centre of its own group than to that of another.
+    The group with the nearest centre must be the group of the electrode.
 
     Raises
     ------
     InputError
-        Naming the first electrode of the file ``name`` of which it is not; as of `positions_in`.
+        If another group is nearer; the message names the first such electrode of the file ``name``.
+        Also as :func:`positions_in`.
     """
     positions = positions_in(mesh, positions, name)
     centres = np.array([mesh.points[mesh.facets(each, where)].mean(axis=(0, 1)) for each in names])
@@ -282,14 +283,14 @@ def check_positions(
 
 
 def positions_in(mesh: Mesh, positions: np.ndarray, name: str) -> np.ndarray:
-    """Positions, (K, 2 or 3), as those of the mesh, (K, dim).
+    """Convert positions, (K, 2 or 3), to the dimension of the mesh, (K, dim).
 
-    Of a flat mesh the first of three coordinates that is 0 throughout is left out.
+    For a mesh of the plane the first coordinate that is 0 at all positions is dropped.
 
     Raises
     ------
     InputError
-        If positions, called by their name, have another dimension than the mesh.
+        If positions have another dimension than the mesh; the message contains ``name``.
     """
     zeros = np.flatnonzero(~positions.any(axis=0))
     if positions.shape[1] > mesh.dim and zeros.size:

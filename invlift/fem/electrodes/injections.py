@@ -1,4 +1,4 @@
-"""What is driven and what is read, as weights of K electrodes, and how few numbers tell it all."""
+"""Currents and voltages as weights of K electrodes, and the injections that readings need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: A current below this share of the largest is none.
+#: A current below this fraction of the largest one counts as zero.
 _SAME = 1e-9
 
 
@@ -16,9 +16,9 @@ class Patterns(NamedTuple):
     Attributes
     ----------
     currents : (d, K) array
-        What is driven into the body at each electrode; rows add up to zero.
+        Currents into the body at each electrode; rows add up to zero.
     weights : (d, K) array
-        A reading is the sum of the electrodes' potentials times these; rows add up to zero.
+        Weights of the electrodes' potentials in each reading; rows add up to zero.
     """
 
     currents: np.ndarray
@@ -26,17 +26,17 @@ class Patterns(NamedTuple):
 
 
 class Injections(NamedTuple):
-    """Which currents are driven, and what is read of each: see :func:`injections_of`.
+    """Distinct injections and the voltages read at each: see :func:`injections_of`.
 
     Attributes
     ----------
     order : (d,) array of int
-        The readings in the order of the injections.
+        Indices of the readings, sorted by injection.
     currents : (L, K) array
     voltages : list of L (M, K) arrays
     matrix : (d, r) array or None
-        Where there are fewer pairs of electrodes than readings, these as combinations of the
-        voltages, of which there is one for each pair.
+        Readings as linear combinations of the voltages, if there are fewer pairs of electrodes than
+        readings.  There is then one voltage for each pair.
     """
 
     order: np.ndarray
@@ -46,17 +46,20 @@ class Injections(NamedTuple):
 
 
 def patterns_of_pairs(numbers: np.ndarray, size: int) -> Patterns:
-    """Unit currents and voltages of pairs of K electrodes, a, b, m and n from 0: (d, 4)."""
+    """Return the patterns of readings between electrodes a, b, m and n, (d, 4), counted from 0.
+
+    The current from a to b is 1, and ``size`` is the number K of electrodes.
+    """
     unit = np.eye(size)
     a, b, m, n = numbers.T
     return Patterns(unit[a] - unit[b], unit[m] - unit[n])
 
 
 def injections_of(patterns: Patterns) -> Injections:
-    """The currents of readings, each once, and what is read of each.
+    """Group readings by distinct currents, and list the voltages read at each.
 
-    With more readings than pairs of electrodes currents enter at each and leave at the first, and
-    what is read are the entries of the matrix of resistances, which is symmetric.
+    With more readings than pairs of electrodes, one injection goes from each other electrode to the
+    first.  The voltages are then the entries of the matrix of resistances, which is symmetric.
     """
     currents, weights = patterns
     size = currents.shape[1]
@@ -68,17 +71,17 @@ def injections_of(patterns: Patterns) -> Injections:
 
 
 def distinct(currents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Currents (d, K), each once up to its sign; which of them each is (d,); its sign, (d, 1)."""
+    """Return the distinct currents up to sign, and each reading's index, (d,), and sign, (d, 1)."""
     first = np.argmax(np.abs(currents) > _SAME * np.abs(currents).max(), axis=1)
     signs = np.sign(np.take_along_axis(currents, first[:, None], axis=1))
-    # Keys in front put those that leave out the last electrodes first.
+    # The keys in front sort the rows that do not use the last electrodes first.
     rows = np.round(signs * currents, 12)
     unique, number = np.unique(np.hstack([-np.abs(rows), rows]), axis=0, return_inverse=True)
     return unique[:, currents.shape[1] :], number.ravel(), signs
 
 
 def _by_resistances(currents: np.ndarray, weights: np.ndarray) -> Injections:
-    """Readings as combinations of resistances R_ij, of currents from i to the first electrode."""
+    """Write readings as combinations of resistances R_ij, for currents from i to electrode 0."""
     size = currents.shape[1]
     unit = np.eye(size)
     lower = unit[1:] - unit[0]

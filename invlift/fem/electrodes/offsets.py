@@ -1,7 +1,7 @@
 """Constant errors that readings between electrodes share: offsets of pairs, of injections, ...
 
-An offset o_j is one more unknown, and readings are A F(x) + B o: weighted sums of F and o alike, so
-that what is lifted of them is chosen as without offsets.
+Each offset o_j is an additional unknown, and readings are A F(x) + B o.  They are weighted sums of
+F and o alike, so the lifted readings are chosen as without offsets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from invlift.programs.pytrees import PyTree, static
 from invlift.unknowns.distributions import Distribution, repeated
 from invlift.unknowns.named import Unknown
 
-#: Of which each has an offset of its own; any other name is a group of the table.
+#: Kinds with one offset for each pair, injection or electrode; any other name is a group of rows.
 _OF_EACH = "pair", "injection", "electrode"
 
 
@@ -35,18 +35,18 @@ class Offset(NamedTuple):
     Attributes
     ----------
     of : str
-        What has them: "pair", "injection", "electrode", or the name of a group.
+        The kind: "pair", "injection", "electrode", or the name of a group.
     unknown : Unknown
-        Of m numbers, or of the one of a group.
+        The m offsets, or the one offset of a group.
     """
 
     of: str
     unknown: Unknown
 
     def in_readings(self, sensors: Sensors, weights: np.ndarray) -> np.ndarray:
-        """What part of each offset is in each reading, (d, m).
+        """Return the coefficients of each offset in each reading, (d, m).
 
-        Of d readings that are weighted sums, (d, K), of the potentials of electrodes.
+        ``weights``, (d, K), are those of the electrodes' potentials in d readings.
         """
         if self.of == "electrode":
             return weights
@@ -58,29 +58,29 @@ class Offset(NamedTuple):
 def electrode_offsets(
     sensors: Sensors, distributions: Mapping[str, Distribution], names: Sequence[str]
 ) -> dict[str, Offset]:
-    """What readings between K electrodes are off by.
+    """Return the unknown offsets of readings between K electrodes.
 
     Parameters
     ----------
     sensors : Sensors
         All readings, of all surveys.
     distributions : mapping of str to Distribution
-        Of one offset, in the unit of the readings.  Of "pair" each pair of electrodes that are read
-        has one, which changes its sign if they are swapped; of "injection" each current; of
-        "electrode" each electrode, whose potential is off by it.  Any other key is a group of the
-        table, which has one.
+        The distribution of one offset, in the unit of the readings.  With "pair" each pair m, n has
+        an offset, which changes its sign if m and n are swapped; with "injection" each pair a, b
+        has one; with "electrode" an offset is added to the potential of each electrode.  Any other
+        key is a group of the table, which has one offset.
     names : sequence of K str
-        Of the electrodes.
+        Names of the electrodes.
 
     Returns
     -------
     dict of str to Offset
-        By the names of the unknowns, ``offset_pair`` for example.
+        Keys are the names of the unknowns, ``offset_pair`` for example.
 
     Raises
     ------
     InputError
-        If there is no group of a name.
+        If the table has no group of a given name.
     """
     rows_with_offset(sensors, [key for key in distributions if key not in _OF_EACH])
     offsets = {}
@@ -94,15 +94,15 @@ def electrode_offsets(
 
 
 class WithNumbers(LinearlyMapped):
-    """The readings of a model, and m further coefficients behind them: F(x) and o, (r + m,).
+    """The readings of a model followed by m further coefficients: F(x) and o, (r + m,).
 
-    Of coefficients (x, o), (N + m,).
+    The coefficients are (x, o), (N + m,).
     """
 
     num_further: int = static(kw_only=True)
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Noise-free readings and the further coefficients, (r + m,)."""
+        """Return noise-free readings and the further coefficients, (r + m,)."""
         return self._with_further(super().__call__(coefficients), coefficients)
 
     def linearise(
@@ -120,7 +120,7 @@ class WithNumbers(LinearlyMapped):
         return self._with_further(value, coefficients), expansion
 
     def pull_back(self, expansion, pushed, weigh):
-        """As :meth:`ForwardModel.pull_back`: what is linear has no second derivative."""
+        """As :meth:`ForwardModel.pull_back`; the further coefficients have no second derivative."""
         return super().pull_back(
             expansion, pushed, lambda rows: weigh(rows)[:, : -self.num_further]
         )
@@ -139,7 +139,7 @@ class WithNumbers(LinearlyMapped):
         return jnp.concatenate([of_readings, jnp.zeros(self.num_further)]), lower
 
     def alike(self) -> None:
-        """Nobody asks: readings are combinations of these numbers."""
+        """Return None: readings are combinations of these values, so the groups are not used."""
 
     def _with_further(self, values, of_coefficients):
         return jnp.concatenate([values, of_coefficients[-self.num_further :]])
@@ -155,23 +155,23 @@ def with_offsets(
     sensors: Sensors,
     weights: np.ndarray,
 ) -> Combinations:
-    """Readings A F(x) + B o.
+    """Add offsets to the readings: A F(x) + B o.
 
     Parameters
     ----------
     model : ForwardModel
         F, of N coefficients, on a mesh.
     offsets : mapping of str to Offset
-        One or more, by the names of the unknowns o.
+        One or more; keys are the names of the unknowns o.
     matrix : (d, r) array
         A.
     sensors, weights : Sensors, (d, K) array
-        The readings, and what they are of the potentials of the electrodes.
+        The readings, and their weights of the electrodes' potentials.
 
     Returns
     -------
     Combinations
-        Of the coefficients x and o.
+        A model of the coefficients x and o.
     """
     laws = {name: each.unknown for name, each in offsets.items()}
     parts = [each.in_readings(sensors, weights) for each in offsets.values()]

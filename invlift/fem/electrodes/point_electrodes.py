@@ -1,9 +1,9 @@
 """Electrodes that are points of the ground, such as stakes along a line.
 
-In the plane of a line the conductivity is the same across it: see
-:mod:`invlift.fem.electrodes.wave_numbers`.
-The ground goes on where a mesh ends: there the potential falls off as that of a point source in
-the middle of the electrodes does in uniform ground, which is a Robin condition (Dey & Morrison
+On a mesh of the plane below a line, the conductivity does not change perpendicular to the plane:
+see :mod:`invlift.fem.electrodes.wave_numbers`.
+The ground extends beyond the mesh.  At the outer boundary the potential decays as that of a point
+source in the middle of the electrodes in uniform ground, which is a Robin condition (Dey & Morrison
 1979, "Resistivity modelling for arbitrarily shaped two-dimensional structures", Geophys. Prospect.
 27, the "mixed" condition; in space by the same authors, "Resistivity modeling for arbitrarily
 shaped three-dimensional structures", Geophysics 44).
@@ -39,9 +39,9 @@ from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.programs.precision import require_float64
 
-#: How far outside the mesh an electrode may be, as a share of the smallest distance of two.
+#: Largest distance of an electrode outside the mesh, as a fraction of the smallest spacing.
 CLOSE = 1e-3
-#: Smallest distance of two as a share of the largest: far below that of a survey's electrodes.
+#: Smallest allowed spacing as a fraction of the largest: far below that of a survey's electrodes.
 APART = 4e-4
 
 
@@ -56,26 +56,26 @@ def point_electrode_model(
     location: str = "nodes",
     refine_solution: int = 0,
 ) -> LinearEquation | WaveNumbers | OnFinerMesh:
-    """Voltages between points of the ground as a function of log-conductivity.
+    """Model voltages between points of the ground as a function of log-conductivity.
 
-    No potential is kept: at a point that drives a current it is infinite, and on a mesh a number
-    that depends on the mesh.
+    No potential is kept: at a point source it is infinite, and its value on a mesh depends on the
+    mesh.
 
     Parameters
     ----------
     mesh : Mesh
-        Triangles of the plane below a line of electrodes, across which the conductivity does not
-        change, or tetrahedra; finer near the electrodes.
+        Triangles of the plane below a line of electrodes, with a conductivity that does not change
+        perpendicular to the plane, or tetrahedra; finer near the electrodes.
     positions : (K, dim) array
         On the surface or below, in L.
     currents : (L, K) array
-        What each of L injections drives into the ground at each electrode; where a row does not
-        add up to zero the rest leaves far away.
+        Currents into the ground at each electrode, one row an injection.  If a row does not add up
+        to zero, the rest leaves at infinity.
     voltages : (M, K) array, or one for each injection
-        What is read: rows are weights of the electrodes' potentials, relative to that far away.
+        Readings: each row holds weights of the electrodes' potentials, relative to infinity.
     surface : str
-        The boundary group of the ground's surface, through which nothing flows.  Beyond all other
-        parts of the boundary the ground goes on.
+        The boundary group of the ground's surface, with zero flux.  The ground extends beyond all
+        other parts of the boundary.
     known : mapping of str to float, optional
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
@@ -86,7 +86,7 @@ def point_electrode_model(
     Returns
     -------
     LinearEquation, WaveNumbers or OnFinerMesh
-        Of N values of log-conductivity; the readings of one injection after those of the other.
+        A model of N values of log-conductivity; readings are ordered by injection.
         For a unit of current they are resistances, in 1 / (C L) with conductivities in C.
 
     Raises
@@ -133,7 +133,7 @@ def point_electrode_model(
     inside, outside = element_of(basis), element_of(sides)
     away = outside.place - np.mean(positions, axis=0)[:, None, None]
     radius = np.linalg.norm(away, axis=0)
-    # No flux leaves through a side that faces the line.
+    # Boundary facets that face the electrodes have zero flux.
     cosine = np.maximum(np.sum(away * np.swapaxes(sides.normals, 1, 2), axis=0) / radius, 0.0)
     if mesh.dim == 3:
         outside = outside._replace(weight=outside.weight * cosine / radius)
@@ -141,7 +141,7 @@ def point_electrode_model(
         terms = equation.terms[0], replace(equation.terms[1], **fallen)
         return told(replace(equation, terms=terms))
     wave, weights = wave_numbers(distances.min(), 2.0 * distances.max())
-    # Half of a current goes to either side of the plane, and A / w has the solution w u.
+    # Half of a current flows to each side of the plane.  A matrix A / w has the solution w u.
     scale = np.pi / weights[:, None, None]
     reach = np.multiply.outer(wave, radius)
     decay = wave[:, None, None] * kve(1, reach) / kve(0, reach) * cosine
@@ -157,7 +157,7 @@ def point_electrode_model(
 
 
 def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_array:
-    """Basis functions at positions, (K, num_nodes); those just outside are moved to the mesh."""
+    """Return basis functions at positions, (K, num_nodes); project those just outside."""
     if not distances.size:
         raise InputError("electrodes", "two or more", f"{len(positions)}", "add the others")
     if distances.min() <= APART * distances.max():

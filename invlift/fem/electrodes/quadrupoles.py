@@ -1,4 +1,4 @@
-"""Readings between four electrodes: a and b drive a current, the potential is read from m to n."""
+"""Readings of four electrodes: current from a to b, voltage between m and n."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from invlift.errors import InputError
 from invlift.fem.electrodes.injections import Patterns, patterns_of_pairs
 from invlift.fem.readings.sensors import Sensors
 
-#: The electrodes of a reading: current in and out, and between which is read.
+#: Electrodes of a reading: the current enters at a and leaves at b; the voltage is m less n.
 ROLES = "a", "b", "m", "n"
-#: What stands for an electrode that is infinitely far away.
+#: Entries for an electrode that is infinitely far away.
 FAR = "", "0", "-1"
 
 
 def patterns_of(sensors: Sensors, names: Sequence[str]) -> Patterns:
-    """What was driven and read of K electrodes, by their names or numbers from 1.
+    """Return currents and weights of K electrodes, from their names or their numbers from 1.
 
     Raises
     ------
     InputError
-        As :func:`electrode_numbers`; if a table has currents of another number of electrodes.
+        As :func:`electrode_numbers`; if currents or weights have another number of electrodes.
     """
     for what, given in (("currents", sensors.currents), ("weights", sensors.weights)):
         if given is not None and given.shape[1] != len(names):
@@ -43,22 +43,23 @@ def patterns_of(sensors: Sensors, names: Sequence[str]) -> Patterns:
 def electrode_numbers(
     sensors: Sensors, names: Sequence[str], *, are_points: bool = False
 ) -> np.ndarray:
-    """Which of K electrodes, named or numbered from 1, those of the readings are: (d, 4) from 0.
+    """Return the electrodes of each reading, (d, 4), counted from 0.
 
-    Points of the ground may be infinitely far away, 0 or empty in the table, and are then -1.
+    The table has their names or their numbers from 1.  A point of the ground may be infinitely far
+    away: the table then has 0, -1 or an empty entry, and the result -1.
 
     Raises
     ------
     InputError
-        Naming row and column of an entry that is none of them, or if the potential is read of a
-        point that drives the current.
+        If an entry is not an electrode; the message contains its row and column.  Also if the
+        potential is read at a point that drives the current.
     """
     parts = sensors.electrodes, names, sensors.rows, sensors.name
     return numbered(*parts, are_points=are_points)
 
 
 def numbered(electrodes, names, rows, table: str, *, are_points: bool, roles=ROLES) -> np.ndarray:
-    """As :func:`electrode_numbers`, of entries (d, 4) in rows of a table, or of fewer roles."""
+    """As :func:`electrode_numbers`, for entries (d, 4) of a table, or for fewer roles."""
     numbers = {str(number): number - 1 for number in range(1, len(names) + 1)}
     by_name = {str(name): number for number, name in enumerate(names)}
     two_sided = [name for name, number in by_name.items() if numbers.get(name, number) != number]
@@ -96,9 +97,9 @@ def numbered(electrodes, names, rows, table: str, *, are_points: bool, roles=ROL
 
 
 def _check_count_from_one(electrodes, found, num: int, rows, table: str, roles) -> None:
-    """Refuse electrodes that seem to count from 0: then 0 is in several columns and K in none.
+    """Refuse electrodes that seem to count from 0: 0 is in several columns and K in none.
 
-    Electrodes infinitely far away, which 0 stands for, are always in the same columns.
+    A 0 that means infinitely far away fills whole columns.
     """
     is_zero = electrodes == "0"
     is_mixed = is_zero.any(axis=0) & ~is_zero.all(axis=0)
@@ -111,15 +112,15 @@ def _check_count_from_one(electrodes, found, num: int, rows, table: str, roles) 
 
 
 def geometric_factors(positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Factors k, (d,), that make resistances of points on flat ground apparent resistivities.
+    """Return the factors k, (d,), from resistances to apparent resistivities on flat ground.
 
-    On uniform ground of resistivity rho a reading is rho / k; k is infinite where it is 0.
+    On uniform ground of resistivity rho a reading is rho / k; k is infinite where the reading is 0.
 
     Parameters
     ----------
     positions : (K, 2 or 3) array
     numbers : (d, 4) array of int
-        Which electrodes a, b, m and n are, from 0; -1 is infinitely far away.
+        Electrodes a, b, m and n of each reading, counted from 0; -1 is infinitely far away.
 
     Returns
     -------
@@ -137,12 +138,12 @@ def geometric_factors(positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def pseudo_places(positions: np.ndarray, numbers: np.ndarray, depth: float = 0.2) -> np.ndarray:
-    """Where readings of points of the ground are shown, (d, dim): their pseudo-section.
+    """Return the places of readings in a pseudo-section of the ground, (d, dim).
 
-    It is below the middle of their electrodes, by a fifth of the distance of the outermost: about
-    the depth above which half of what a reading is sensitive to lies (Edwards 1977, "A modified
-    pseudosection for resistivity and IP", Geophysics 42, table 1).  Arguments are those of
-    :func:`geometric_factors`; with a negative depth the last coordinate points down.
+    A place is below the middle of the electrodes, by a fifth of their extent.  This is about the
+    depth above which half of the sensitivity of a reading lies (Edwards 1977, "A modified
+    pseudosection for resistivity and IP", Geophysics 42, table 1).  Positions and numbers are as
+    for :func:`geometric_factors`.  Give a negative ``depth`` where the last coordinate points down.
     """
     places = np.where((numbers < 0)[..., None], np.nan, positions[numbers])
     low, high = np.nanmin(places, axis=1), np.nanmax(places, axis=1)
@@ -152,14 +153,14 @@ def pseudo_places(positions: np.ndarray, numbers: np.ndarray, depth: float = 0.2
 
 
 def shared_names(sensors: Sensors, what: str) -> list[str]:
-    """What readings between electrodes have in common, each once, by the numbers of electrodes.
+    """Return the distinct pairs or injections of readings, such as "3-4", by electrode number.
 
     Parameters
     ----------
     sensors : Sensors
-        Whose ``electrode_groups`` are the electrodes, if these have names.
+        A table of readings; its ``electrode_groups`` are the electrodes, if these have names.
     what : {"pair", "injection"}
-        The electrodes between which is read, "3-4", in either order; or what is driven.
+        Electrodes m and n, in either order; or a and b, in the order given.
     """
     first, second = _ends(sensors, what)
     names: dict[str, None] = {}
@@ -170,7 +171,7 @@ def shared_names(sensors: Sensors, what: str) -> list[str]:
 
 
 def shares(sensors: Sensors, what: str, names: Sequence[str]) -> np.ndarray:
-    """Which of these each reading has, (d, m): 1, or -1 of a pair in the other order."""
+    """Return the sign with which each reading has each name, (d, m): 1, -1 if swapped, else 0."""
     number = {name: column for column, name in enumerate(names)}
     matrix = np.zeros((len(sensors.values), len(names)))
     for row, (one, other) in enumerate(zip(*_ends(sensors, what), strict=True)):
@@ -182,7 +183,7 @@ def shares(sensors: Sensors, what: str, names: Sequence[str]) -> np.ndarray:
 
 
 def _ends(sensors: Sensors, what: str) -> np.ndarray:
-    """The numbers of two electrodes of each reading, (2, d), or what stands in their place."""
+    """Return the numbers of two electrodes of each reading, (2, d); other entries are unchanged."""
     columns = sensors.electrodes[:, 2:] if what == "pair" else sensors.electrodes[:, :2]
     number = {name: str(k) for k, name in enumerate(sensors.electrode_groups, start=1)}
     return np.array([[number.get(each, each) for each in row] for row in columns.tolist()]).T

@@ -1,7 +1,7 @@
-"""Readings of a body less those of a reference body, whose conductivity is the same everywhere.
+"""Readings of a body less those of a reference body of uniform conductivity.
 
-What both readings share drops out of the difference: an offset of each pair of electrodes, and most
-of what impedances, positions and elements near the electrodes leave (time difference imaging).
+Errors that both readings share cancel in the difference: offsets of pairs of electrodes, and most
+of the errors from impedances, positions and elements near the electrodes (time difference imaging).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from invlift.programs.compilation import Program
 from invlift.programs.pytrees import aside
 from invlift.unknowns.distributions import Lognormal, Normal
 
-#: What the logarithm of the reference body's conductivity is called among the draws.
+#: Name of the logarithm of the reference body's conductivity among the draws.
 LOG_REFERENCE = "log_reference_conductivity"
-#: Currents and weights of two tables are the same if they differ by less, relative to the largest.
+#: Tolerance of equal currents and weights of two tables, relative to the largest.
 _SAME = 1e-6
 
 
 class _Moved(LinearlyMapped):
-    """The readings where the model's coefficients are P x + origin; origin is () or (M,)."""
+    """The readings of a model at the coefficients P x + origin; origin is () or (M,)."""
 
     origin: jax.Array = field(kw_only=True)
 
@@ -52,7 +52,7 @@ class ReferenceDifference(Joined):
     Attributes
     ----------
     body, reference : LinearlyMapped
-        Of the same coefficients.
+        Two models of the same coefficients.
     on_mesh : OnMesh
     """
 
@@ -61,7 +61,7 @@ class ReferenceDifference(Joined):
     on_mesh: OnMesh = aside(OnMesh())
 
     def alike(self) -> np.ndarray | None:
-        """As of the body, of which the reference has the same readings."""
+        """Return those of the body: the reference body has the same readings."""
         return self.body.alike()
 
     def of_readings(self, rows: np.ndarray) -> ReferenceDifference:
@@ -81,26 +81,26 @@ class ReferenceDifference(Joined):
 
 
 def difference_to_reference(model: ForwardModel, conductivity: float | Lognormal) -> ForwardModel:
-    """F(phi, z) - F(log s, z): readings of a body less those of a body of one conductivity s.
+    """Model F(phi, z) - F(log s, z): readings less those of a body of uniform conductivity s.
 
     Parameters
     ----------
     model : ForwardModel
-        F, of :func:`invlift.electrode_model`: of a field phi, and of impedances z if these are
-        unknown, which are the same in both bodies.
+        F, from :func:`invlift.electrode_model`, a function of the field phi and, if these are
+        unknown, of the impedances z.  Both bodies have the same impedances.
     conductivity : float or Lognormal
-        s, in the unit of that of the body; if it is unknown, its logarithm is one more unknown,
-        ``log_reference_conductivity``, behind the others.
+        s, in the unit of the body's conductivity.  With a distribution, log s is the last unknown,
+        ``log_reference_conductivity``.
 
     Returns
     -------
     ForwardModel
-        Of as many readings.
+        A model with the same number of readings.
 
     Raises
     ------
     InputError
-        If a conductivity that is known is not positive.
+        If a known conductivity is not positive.
     """
     is_unknown = isinstance(conductivity, Lognormal)
     if not is_unknown and not 0.0 < conductivity < math.inf:
@@ -144,27 +144,27 @@ def _readings(model: ForwardModel, coefficients: jax.Array) -> jax.Array:
 
 
 def less_reference(sensors: Sensors, reference: Sensors, names: Sequence[str]) -> Sensors:
-    """Readings less those of the same currents and electrodes in the table of a reference body.
+    """Subtract the readings of a reference body with the same currents and electrodes.
 
-    What was read several times is paired in the order of the tables.
+    Repeated readings are paired in the order of the tables.
 
     Parameters
     ----------
     sensors, reference : Sensors
         Tables of voltages; ``sigma`` of the first is that of the difference.
     names : sequence of K str
-        The electrodes.
+        Names of the electrodes.
 
     Returns
     -------
     Sensors
-        ``reference`` is what was subtracted from the values.
+        The differences; its ``reference`` holds the values that were subtracted.
 
     Raises
     ------
     InputError
-        As :func:`patterns_of`; if a reading is not in the other table, or less often: with one
-        subtracted twice errors would not be independent.
+        As :func:`patterns_of`; if a reading is missing in the other table, or is there less often:
+        errors would not be independent if a reading were subtracted twice.
     """
     rows = []
     parts = [np.hstack(patterns_of(each, names)) for each in (sensors, reference)]

@@ -1,10 +1,10 @@
-"""Fields that vary in three dimensions over a conductivity that does not along one: 2.5-D.
+"""Potentials in three dimensions where the conductivity does not change along y: 2.5-D.
 
-The conductivity is the same all along y, a current enters at a point of y = 0.  Its cosine
-transform across turns the equation of the potential into one for each wave number k, in the plane
-of x and z, -div(exp(phi) grad u_k) + k^2 exp(phi) u_k = (I/2) delta, and in this plane the
-potential is (2/pi) times the integral of u_k over k (Dey & Morrison 1979, "Resistivity modelling
-for arbitrarily shaped two-dimensional structures", Geophys. Prospect. 27, eqs 7 to 13).
+A current I enters at a point of the plane y = 0.  The cosine transform along y gives one equation
+for each wave number k in the plane of x and z, -div(exp(phi) grad u_k) + k^2 exp(phi) u_k =
+(I/2) delta.  In this plane the potential is (2/pi) times the integral of u_k over k (Dey & Morrison
+1979, "Resistivity modelling for arbitrarily shaped two-dimensional structures", Geophys. Prospect.
+27, eqs 7 to 13).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from invlift.fem.equations.equation_family import EquationFamily
 from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import aside
 
-#: Largest relative error of the potential of uniform ground that comes from the wave numbers.
+#: Largest relative error of the potential of uniform ground due to the quadrature over k.
 TOLERANCE = 1e-4
 
 
 def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarray]:
-    """Wave numbers k and weights w, (K,) each, with which integrals over k become sums.
+    """Return wave numbers k and weights w, (K,) each, of a quadrature rule for integrals over k.
 
     The integral of K0(k r), the transform of the potential of uniform ground, is pi / (2 r).  The
-    fewest k are taken whose sums w K0(k r) are this within a share of :data:`TOLERANCE`, by
-    nonlinear least squares for k with w eliminated (as Xu, Duan & Zhang 2000, "Selection of the
-    wavenumbers k using an optimization method for the inverse Fourier transform in 2.5D electrical
-    modelling", Geophys. Prospect. 48, do for both).
+    rule has the fewest k whose sum of w K0(k r) has this value within the relative error
+    :data:`TOLERANCE`.  It is found by nonlinear least squares for k with w eliminated (as Xu, Duan
+    & Zhang 2000, "Selection of the wavenumbers k using an optimization method for the inverse
+    Fourier transform in 2.5D electrical modelling", Geophys. Prospect. 48, do for both).
 
     Parameters
     ----------
     nearest, farthest : float
-        Distances r between which this holds, in L, the second 2 to 5,000 times the first.
+        Range of distances r of the rule, in L; the second is 2 to 5,000 times the first.
     """
     distances = np.geomspace(nearest, farthest, 200)
 
@@ -58,17 +58,17 @@ def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarra
 
 
 class WaveNumbers(EquationFamily):
-    """Readings summed over K equations that differ in the matrices of their elements alone.
+    """Readings summed over K equations that differ only in their element matrices.
 
     Attributes
     ----------
     equation : LinearEquation
-        Its readings are summed, for ``integrals`` in the place of those of its terms.
+        The equation; ``integrals`` replace those of its terms.
     integrals : tuple of dict
         ``integrals`` and ``shares`` of each
         :class:`~invlift.fem.equations.terms.WeightedTerm`, with the K equations first.
     solutions : tuple
-        Empty: none is kept.
+        Empty: no solution is kept.
     on_mesh : OnMesh
     """
 
@@ -93,7 +93,7 @@ class WaveNumbers(EquationFamily):
         return jnp.broadcast_to(weighed, (num, *weighed.shape))
 
     def _kept(self, expansion):
-        """Without the Jacobian: that of the sum is asked for alone."""
+        """Drop the Jacobian: only that of the sum is used."""
         return expansion._replace(jacobian=None)
 
     def _byproducts(self, parts):
