@@ -1,4 +1,4 @@
-"""Assembly of a field that changes in time: what is read at times, and what drives it in steps."""
+"""Assembly of a field that changes in time, with readings at times and schedules of conditions."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ from invlift.programs.precision import require_float64
 from invlift.unknowns.distributions import Distribution, as_distribution, is_distribution
 from invlift.unknowns.priors.base import Prior
 
-#: What a storage that is unknown is called among the draws, a number and the logarithm of a field.
+#: Names of an unknown storage among the draws: of a number, and of the logarithm of a field.
 STORAGE, LOG_STORAGE = "storage", "log_storage"
-#: Of the numbers that change.
+#: Order of the values that change, by kind of condition.
 ORDER = "source", "point_source", "neumann", "dirichlet", "robin"
 
 
 class _FinerField(NamedTuple):
-    """What is known on a refined mesh of a storage that is a field: where it is, and its size."""
+    """Location and shape of a storage field on a refined mesh."""
 
     location: str
     shape: tuple[int]
 
 
 class _Equations(NamedTuple):
-    """Those of the steady state and of what one unit of each change adds.
+    """Equations of the steady state and of the response to one unit of each change.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ class _Equations(NamedTuple):
     of_changes : list
         Number of the experiment and schedule of each change.
     unknowns : dict
-        Of the coefficients behind those of the field.
+        Distributions of the coefficients behind those of the field.
     fields : dict of int to str
-        Where each field of coefficients is, "nodes" or "cells", by its first coefficient.
+        First coefficient of each field -> its location, "nodes" or "cells".
     """
 
     steady: LinearEquation
@@ -83,7 +83,7 @@ class _Equations(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A number of the conditions that changes: conditions of one unit of it, and how it does."""
+    """A value of the conditions that changes: conditions with one unit of it, and its schedule."""
 
     unit: Mapping[str, Any]
     schedule: Schedule
@@ -101,47 +101,48 @@ def assemble_transient(
     refine_solution: int = 0,
     **of_body: Any,
 ) -> Combinations:
-    """Readings at times of a field that follows S du/dt - div(exp(phi) grad u) = f.
+    """Assemble readings at times of a field with S du/dt - div(exp(phi) grad u) = f.
 
-    Before the first change of an experiment the field is steady.  Each number that changes in
-    :class:`~invlift.fem.time.schedules.Steps` adds its response to a unit step once for each of
-    them, one that is an :class:`~invlift.fem.time.schedules.Oscillation` the response to its
-    cosines, and a :class:`~invlift.fem.time.functions.FunctionOfTime` that to lines between close
-    times; responses are sums over steady solutions with a reaction term
-    (:mod:`invlift.fem.time.shifts`).  So the cost depends neither on the number of times nor on
-    that of changes.
+    Before the first change of an experiment the field is steady.  Each value that changes in time
+    adds a response.  For :class:`~invlift.fem.time.schedules.Steps` this is a sum of responses to
+    unit steps, for an :class:`~invlift.fem.time.schedules.Oscillation` the response to its cosines,
+    and for a :class:`~invlift.fem.time.functions.FunctionOfTime` the response to its piecewise
+    linear interpolant.  All responses are sums over steady solutions with a reaction term
+    (:mod:`invlift.fem.time.shifts`).  So the number of solutions depends neither on the number of
+    times nor on that of changes.
 
     Parameters
     ----------
     mesh : Mesh
     experiments : sequence of Experiment
-        With different names; the table of their readings has times.  Among the conditions
-        strengths of point sources, sources, fluxes, values on boundaries and ambient values may be
+        Experiments with different names, whose tables of readings have times.  Strengths of point
+        sources, sources, fluxes, boundary values and ambient values may be
         :class:`~invlift.fem.time.schedules.Steps`,
         :class:`~invlift.fem.time.schedules.Oscillation` or
         :class:`~invlift.fem.time.functions.FunctionOfTime`.
     storage : float, mapping of str to float, Distribution or Prior
-        S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, the
+        S, in C T / L^2 for times in T: a number, a number for each of all subdomains, the
         distribution of an unknown number, or a prior, on this mesh, of the logarithm of a field.
     initial : float, optional
-        The field everywhere at time 0, when all conditions begin.  Without it the field is steady
-        before the first change.
+        Value of the field everywhere at time 0, when all conditions begin.  Without it the field is
+        steady before the first change.
     solution_times : sequence of float
-        Times at which the field is kept beside that of the last reading, also later ones.
+        Further times at which the solution is kept, also after the last reading.  The solution at
+        the time of the last reading is always kept.
     shared, location, refine_solution, **of_body
-        As of :func:`~invlift.fem.equations.experiments.assemble_experiments`.
+        As for :func:`~invlift.fem.equations.experiments.assemble_experiments`.
 
     Returns
     -------
     Combinations
-        Of a :class:`~invlift.fem.time.equations.SteadyAndShifted`.
+        Linear combinations of a :class:`~invlift.fem.time.equations.SteadyAndShifted`.
 
     Raises
     ------
     InputError
         As :func:`~invlift.fem.equations.experiments.assemble_experiments`; if readings have no
-        times, nothing changes in time, a storage is not positive, or experiments are held on
-        different groups or exchange with different coefficients.
+        times, nothing changes in time, a storage is not positive, or experiments have different
+        Dirichlet groups or transfer coefficients.
     """
     require_float64(points=mesh.points)
     for each in experiments:
@@ -210,7 +211,7 @@ def assemble_transient(
 
 
 def _conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Shared conditions, storage and thickness on a refined mesh."""
+    """Transfer shared conditions, storage and thickness to a refined mesh."""
     interpolated = dict(conditions) | {"shared": conditions_on(refinement, conditions["shared"])}
     if isinstance(storage := interpolated["storage"], Prior):
         shape = refinement.of_field(storage.location).shape[:1]
@@ -231,7 +232,7 @@ def _equations(
     location: str,
     **of_body: Any,
 ) -> _Equations:
-    """Of readings that are distinct, on a mesh."""
+    """Assemble the equations of distinct readings on a mesh."""
     body = body_of(mesh, location, **of_body)
     steady, changes, of_changes, unknowns = [], [], [], dict(body.unknowns)
     for number, each in enumerate(experiments):
@@ -278,7 +279,7 @@ def _check_times(experiment: Experiment) -> None:
 
 
 def _lengths(experiment: Experiment, initial: float | None) -> np.ndarray | float:
-    """Of the interval whose mean each reading is, (d,), 0 where it is of its time alone."""
+    """Return the length of the interval each reading averages over, (d,); 0 without an average."""
     sensors = experiment.observation.sensors
     if sensors.averaged_over is None:
         return 0.0
@@ -299,12 +300,12 @@ def _prefix(experiment: Experiment, experiments: Sequence[Experiment]):
 
 
 def _before(where: KeyPath, value: Any) -> Any:
-    """What a value is before anything changes, for :func:`changed`."""
+    """Return the value before the first change, for :func:`changed`."""
     return value.before if isinstance(value, SCHEDULES) else value
 
 
 def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
-    """Each number that changes, with conditions of which it alone is one and others are zero."""
+    """Yield each value that changes, with conditions where it is 1 and all others are 0."""
     values = []
     changed(conditions, lambda *value: values.append(value))
     values.sort(key=lambda value: ORDER.index(value[0][0]))
@@ -326,7 +327,7 @@ def _check_same(parts: Sequence[Parts]) -> None:
 
 
 def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]]:
-    """The form of the storage, and its distribution by name if it is unknown."""
+    """Return the form of the storage, and its distribution by name if it is unknown."""
     form = partial(Form, body.basis, storage_of)
     if isinstance(storage, _FinerField):
         return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
@@ -357,7 +358,7 @@ def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]
 
 
 def _distinct(observation: Observation) -> tuple[Observation, np.ndarray]:
-    """Readings that are of different things, whatever their time, and which each reading is of."""
+    """Return the readings that differ in more than their time, and the index of each reading's."""
     num = len(observation.kept)
     columns = [np.zeros((num, 1))]
     for _, part in sorted(observation.parts.items()):
@@ -369,13 +370,13 @@ def _distinct(observation: Observation) -> tuple[Observation, np.ndarray]:
 
 
 def _of_solution(observation: Observation) -> Observation:
-    """Without what readings have of coefficients: that does not change in time."""
+    """Keep the parts of readings from solution and fluxes: coefficients do not change in time."""
     parts = {key: part for key, part in observation.parts.items() if key in (SOLUTION, FLUXES)}
     return replace(observation, parts=parts)
 
 
 def _matrix(which, distinct, of_changes, responses, num_shifts: int) -> np.ndarray:
-    """Readings at times from those of the steady state and of each shift, (d, p + K r)."""
+    """Return the matrix from readings of the steady state and of each shift, (d, p + K r)."""
     sizes = [len(each.kept) for each in distinct]
     of_loads = [sizes[number] for number, _ in of_changes]
     firsts, starts = np.cumsum([0, *sizes]), np.cumsum([0, *of_loads])

@@ -1,4 +1,4 @@
-"""Models of readings in time: combinations of what equations with shifts give."""
+"""Models of readings in time: linear combinations of the readings of shifted equations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ShiftedEquations(EquationFamily):
     Attributes
     ----------
     equation : LinearEquation
-        Of r readings; its last term is that of the storage.
+        An equation with r readings; its last term is the storage.
     shifts : (K,)
-        What the storage is multiplied with in each, one over time.
+        Factors of the storage term, in one over time.
     """
 
     equation: LinearEquation
@@ -30,7 +30,7 @@ class ShiftedEquations(EquationFamily):
 
     @property
     def solutions(self) -> tuple[str, ...]:
-        """Those of the equation, each of them (K, num_nodes)."""
+        """Names of the solutions of the equation; each solution is (K, num_nodes)."""
         return self.equation.solutions
 
     @property
@@ -49,7 +49,7 @@ class ShiftedEquations(EquationFamily):
         return jnp.moveaxis(split, -2, 0)
 
     def _kept(self, expansion):
-        """Without the Jacobian: that of the combinations is asked for alone."""
+        """Drop the Jacobian: only that of the combinations is used."""
         return expansion._replace(jacobian=None)
 
     def _byproducts(self, parts):
@@ -57,25 +57,25 @@ class ShiftedEquations(EquationFamily):
 
 
 class SteadyAndShifted(Joined):
-    """Readings of the steady state before anything changes, and behind them those with shifts.
+    """Readings of the initial steady state, followed by the readings of the shifted equations.
 
-    Readings at times are combinations of these:
+    Readings at times are linear combinations of these:
     :class:`~invlift.models.combinations.Combinations`.
 
     Attributes
     ----------
     steady : LinearEquation
-        Of p readings, with a load for each of X experiments.
+        An equation with p readings and a load for each of X experiments.
     shifted : ShiftedEquations
-        Of L loads, what one unit of each number that changes adds.
+        Equations with L loads, one for a unit of each value that changes.
     weights : (X, T, L, K)
-        Of the solutions with shifts in that of each experiment at each time at which it is kept.
+        Weights of the shifted solutions in the solution of each experiment at each of T times.
     solutions : tuple of X T str
-        What the latter are called.
+        Names of the solutions at these times.
     on_mesh : OnMesh
-        Its fields are those of the equation with the storage, which may be one more.
+        Its fields are those of the equation with the storage, which may be an additional field.
     error : float or None
-        Worst error of the response of any mode, relative to it.
+        Largest relative error of the response of any mode.
     """
 
     steady: LinearEquation

@@ -1,4 +1,4 @@
-"""Numbers that are a function of time, with responses to what is linear between close times."""
+"""Values that are a function of time, with responses to their piecewise linear interpolants."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from invlift.errors import InputError, as_input_error
 from invlift.fem.mesh.expressions import evaluate, names_in
 from invlift.fem.time.shifts import response_rates, weights_of
 
-#: Largest difference from the lines between the times, in parts of the number's range, and how many
-#: times there are at most.
+#: Largest interpolation error as a fraction of the value's range, and the largest number of
+#: intervals.
 TOLERANCE, MAX_TIMES = 3e-5, 2**17
 _FIRST = 2**8
-#: Where between two times the difference is looked at.
+#: Points of an interval at which the error is checked.
 _BETWEEN = 0.25, 0.5, 0.75
 
 
 class FunctionOfTime(NamedTuple):
-    """A number that is a function of time from time 0 on; make one with :func:`function_of_time`.
+    """A value that is a function of time from time 0 on; make one with :func:`function_of_time`.
 
     Attributes
     ----------
     function : callable
-        Times, (n,), to the number at each, (n,).
+        Maps times, (n,), to values, (n,).
     before : float
-        What it was before time 0, for ever: the field then is steady.
+        Constant value at all times before 0, when the field is steady.
     where : str
-        What error messages blame.
+        Place that error messages name.
     """
 
     function: Callable[[np.ndarray], np.ndarray]
@@ -38,11 +38,11 @@ class FunctionOfTime(NamedTuple):
 
     @property
     def frequencies(self) -> np.ndarray:
-        """As of :class:`~invlift.fem.time.schedules.Steps`: nothing oscillates for ever."""
+        """Return an empty array: a function of time has no periodic part."""
         return np.zeros(0)
 
     def spans(self, times: np.ndarray) -> np.ndarray:
-        """How long times, (n,), are after time 0, and in what time the number changes by itself."""
+        """Return the positive ones of times, (n,), and the time scale of the value if shorter."""
         after = times[times > 0.0]
         if not after.size:
             return after
@@ -54,15 +54,15 @@ class FunctionOfTime(NamedTuple):
         return np.append(after, change / slope) if slope * knots[-1] > change else after
 
     def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
-        """Weights, (n, K), of the solutions with each shift in what the changes add at times.
+        """Return weights, (n, K), of the shifted solutions in the response at times, (n,).
 
-        The response of a mode of rate r is the integral of exp(-r (t - s)) times the change of the
-        number at s, which is taken for linear between the times of :meth:`lines`.
+        The response of a mode of rate r is the integral over s of exp(-r (t - s)) times the change
+        of the value at s, which is interpolated linearly between the times of :meth:`lines`.
 
         Raises
         ------
         InputError
-            If a length is positive: means over an interval are not known in closed form.
+            If a length is positive: means over an interval are not supported.
         """
         if np.any(lengths):
             expected = "steps or periodic, as readings are averaged over an interval"
@@ -73,7 +73,7 @@ class FunctionOfTime(NamedTuple):
         if later.any():
             rates, at = response_rates(shifts), distinct[later]
             responses, largest = _responses(rates, at, *self.lines(at[-1]))
-            # A mode's response, had the number been all the time what it was at most.
+            # The response of each mode if the value had been at its largest all the time.
             sizes = largest[:, None] * at[:, None] * _decaying(np.outer(at, rates))[1]
             found[later] = [
                 weights_of(shifts, rates, *each) if each[1][0] > 0.0 else 0.0 * shifts
@@ -82,12 +82,12 @@ class FunctionOfTime(NamedTuple):
         return found[which.ravel()]
 
     def lines(self, longest: float) -> tuple[np.ndarray, np.ndarray]:
-        """Equidistant times from 0 to the longest, and changes of the number: linear between them.
+        """Return equidistant times from 0 to the longest, and the changes to interpolate linearly.
 
         Raises
         ------
         InputError
-            If it is not finite, or changes too quickly for :data:`MAX_TIMES`.
+            If a value is not finite, or needs more than :data:`MAX_TIMES` intervals.
         """
         size, parts = _FIRST, np.array([0.0, *_BETWEEN])
         while size <= MAX_TIMES:
@@ -104,7 +104,7 @@ class FunctionOfTime(NamedTuple):
         raise InputError(self.where, "a function that is smooth in time", found, remedy)
 
     def at(self, times: np.ndarray) -> np.ndarray:
-        """The number at times, (n,)."""
+        """Return the values at times, (n,)."""
         with as_input_error(self.where, "a function of an array of times", "see numpy"):
             values = np.broadcast_to(np.asarray(self.function(times), dtype=float), times.shape)
         bad = np.flatnonzero(~np.isfinite(values))
@@ -115,27 +115,27 @@ class FunctionOfTime(NamedTuple):
 
 
 def function_of_time(function: str | Callable, where: str = "function of time") -> FunctionOfTime:
-    """A number that changes smoothly in time, in the place of one that does not.
+    """Make a value that changes smoothly in time, to use in place of a constant.
 
     Parameters
     ----------
     function : str or callable
-        An expression in t, "12.5 + 0.3 * sin(2 * pi * t / 86400)", in the unit of the readings'
-        times, or a function of an array of times, from time 0 on. Before it the number is what it
-        is at time 0, and the field is steady.
+        An expression in t, "12.5 + 0.3 * sin(2 * pi * t / 86400)", or a function of an array of
+        times, in the unit of the readings' times, from time 0 on.  Before time 0 the value is that
+        at time 0, and the field is steady.
     where : str
-        What error messages call it.
+        Name of the value in error messages.
 
     Returns
     -------
     FunctionOfTime
-        For a source or a boundary value of :func:`invlift.assemble_transient`. Between close times
-        it is taken for linear; the difference is below 3e-5 of its range.
+        For a source or a boundary value of :func:`invlift.assemble_transient`.  It is interpolated
+        linearly between close times; the error is below 3e-5 of its range.
 
     Raises
     ------
     InputError
-        If it is no expression in t alone, or not finite.
+        If it is not an expression in t alone, or not finite.
     """
     if isinstance(function, str):
         text = function
@@ -153,9 +153,9 @@ def function_of_time(function: str | Callable, where: str = "function of time") 
 
 
 def _responses(rates, times, knots, values) -> tuple[np.ndarray, np.ndarray]:
-    """Responses of modes at ascending times, (n, r), and the largest size of the number until then.
+    """Return responses of modes at ascending times, (n, r), and the largest absolute value so far.
 
-    Of a number that is linear between equidistant knots, exactly, from one knot to the next.
+    The value is linear between equidistant knots, so the response is exact from knot to knot.
     """
     width = knots[1]
     place = np.minimum((times / width).astype(int), len(knots) - 2)
@@ -173,7 +173,7 @@ def _responses(rates, times, knots, values) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _decaying(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """exp(-z), (1 - exp(-z)) / z and (1 - (1 - exp(-z)) / z) / z."""
+    """Return exp(-z), (1 - exp(-z)) / z and (1 - (1 - exp(-z)) / z) / z."""
     small, safe = z < 1e-3, np.maximum(z, 1e-3)
     first = -np.expm1(-safe) / safe
     second = (1.0 - first) / safe

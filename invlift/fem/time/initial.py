@@ -1,7 +1,7 @@
-"""A field that is the same everywhere at time 0, said by the conditions that held it there before.
+"""A uniform initial field, as the steady state of the conditions before time 0.
 
-Without sources, and held at a number everywhere, a field is this number.  So an initial state that
-is a number is the steady state before all conditions begin, at time 0.
+Without sources, and with all boundary and ambient values equal to a number, the steady field is
+this number.  So a uniform initial state is the steady state before all conditions begin, at time 0.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from invlift.fem.time.schedules import Oscillation, Steps
 
 
 def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, Any]:
-    """Conditions that hold a field at a number until time 0, and are as given from then on.
+    """Return conditions that hold a field at a number until time 0, and are as given afterwards.
 
     Raises
     ------
     InputError
-        For what is no number and no steps: a field of the mesh, or an unknown; for steps before
-        time 0; if the initial state is no finite number.
+        If a condition is a field of the mesh, an unknown or periodic, if steps begin before time 0,
+        or if the initial state is not a finite number.
     """
     if not (np.isscalar(initial) and np.isreal(initial) and np.isfinite(initial)):
         raise InputError("initial", "a number", f"{initial!r}"[:80], "give one, or leave it out")
@@ -38,7 +38,7 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
 
 
 def _begun(value: Any, before: float, where: KeyPath) -> Steps | FunctionOfTime | float:
-    """A number that is ``before`` until time 0; itself if it does not change then."""
+    """Return a value that is ``before`` until time 0; unchanged if it equals ``before``."""
     if isinstance(value, Steps):
         if value.times[0] < 0.0:
             expected, found = "steps from time 0 on, as there is an initial state", "earlier ones"

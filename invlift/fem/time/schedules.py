@@ -1,4 +1,4 @@
-"""What drives a field in time: numbers that change in steps, oscillate or are functions of it."""
+"""Schedules of values that change in time: steps, oscillations and functions of time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from invlift.fem.time.shifts import oscillation_weights, response_weights
 
 
 class Steps(NamedTuple):
-    """A number that changes at times and stays until the next; make one with :func:`steps`.
+    """A value that is constant between the times at which it changes; make one with :func:`steps`.
 
     Attributes
     ----------
     times : (n,) array
-        When it changes, ascending.
+        Times of the changes, ascending.
     values : (n,) array
-        What it is from then on.
+        Value from each of these times on.
     before : float
-        What it was before the first change, for ever: the field then is steady.
+        Constant value at all times before the first change, when the field is steady.
     """
 
     times: np.ndarray
@@ -31,23 +31,24 @@ class Steps(NamedTuple):
 
     @property
     def changes(self) -> np.ndarray:
-        """By how much it changes at each of the times, (n,)."""
+        """Size of the change at each of the times, (n,)."""
         return np.diff(self.values, prepend=self.before)
 
     @property
     def frequencies(self) -> np.ndarray:
-        """Of what oscillates, in radians over time: none."""
+        """Frequencies of periodic parts, in radians over time: none."""
         return np.zeros(0)
 
     def spans(self, times: np.ndarray) -> np.ndarray:
-        """How long times, (n,), are after changes that come before them, flat."""
+        """Return the positive differences between times, (n,), and times of changes, flat."""
         after = times[:, None] - self.times
         return after[after > 0.0]
 
     def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
-        """Weights, (n, K), of the solutions with each shift in what the changes add at times.
+        """Return weights, (n, K), of the shifted solutions in the response at times, (n,).
 
-        Where a length is positive: on average over the interval of this length before the time.
+        Where a length is positive, the response is the mean over an interval of this length that
+        ends at the time.
         """
         return sum(
             change * response_weights(shifts, times - begun, lengths)
@@ -56,14 +57,14 @@ class Steps(NamedTuple):
 
 
 class Oscillation(NamedTuple):
-    """A number that oscillates, and has done so for long; make one with :func:`oscillation`.
+    """A value that oscillates at all times; make one with :func:`oscillation`.
 
     Attributes
     ----------
     periods, amplitudes, peaks : (n,) array
-        Of cosines that are added, and a time at which each is at its largest.
+        Periods and amplitudes of a sum of cosines, and a time of the maximum of each.
     before : float
-        The mean: the field oscillates round the steady one of it.
+        The mean: the field oscillates about the steady field of this value.
     """
 
     periods: np.ndarray
@@ -73,42 +74,42 @@ class Oscillation(NamedTuple):
 
     @property
     def frequencies(self) -> np.ndarray:
-        """In radians over time, (n,)."""
+        """Frequencies of the cosines, in radians over time, (n,)."""
         return 2.0 * np.pi / self.periods
 
     def spans(self, times: np.ndarray) -> np.ndarray:
-        """As of :class:`Steps`: there are no changes."""
+        """As :meth:`Steps.spans`: empty, as there are no steps."""
         return np.zeros(0)
 
     def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
-        """As of :class:`Steps`, for what the cosines add."""
+        """As :meth:`Steps.weights`, for the response to the cosines."""
         total = np.zeros((len(times), len(shifts)))
         for frequency, amplitude, peak in zip(
             self.frequencies, self.amplitudes, self.peaks, strict=True
         ):
-            half = 0.5 * frequency * np.asarray(lengths)  # of the angle that the interval is
+            half = 0.5 * frequency * np.asarray(lengths)  # half of the interval's phase angle
             turned = np.exp(1j * (frequency * (times - peak) - half)) * np.sinc(half / np.pi)
             total += amplitude * np.outer(turned, oscillation_weights(shifts, frequency)).real
         return total
 
 
-#: Numbers that change in time.
+#: Types of values that change in time.
 SCHEDULES = Steps, Oscillation, FunctionOfTime
 Schedule = Steps | Oscillation | FunctionOfTime
 
 
 def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:
-    """A number that changes in steps, in the place of one that does not.
+    """Make a value that changes in steps, to use in place of a constant.
 
     Parameters
     ----------
     pairs : (n, 2) array_like
-        Times, in the unit of the readings' times, and what the number is from then on:
+        Times, in the unit of the readings' times, and the value from each time on:
         ``[[0.0, -0.003], [5400.0, 0.0]]`` is a well that is pumped for 5,400 seconds.
     before : float
-        What it was before the first of them.
+        Value before the first time.
     name : str
-        What error messages call it.
+        Name of the value in error messages.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:
     Raises
     ------
     InputError
-        If these are no finite numbers, or two are of the same time.
+        If a number is not finite, or two rows have the same time.
     """
     expected = "rows of a time and the value from then on"
     array = _rows(name, pairs, 2, expected, "give [[0.0, 2.5], [60.0, 0.0]], for example")
@@ -131,18 +132,18 @@ def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:
 
 
 def oscillation(rows: Sequence, mean: float = 0.0, name: str = "periodic") -> Oscillation:
-    """A number that oscillates, in the place of one that does not change.
+    """Make a value that oscillates, to use in place of a constant.
 
     Parameters
     ----------
     rows : (n, 3) array_like
         Period, amplitude and a time of the maximum of each cosine:
         ``[[600.0, 0.003, 0.0]]`` is one with a period of 600 seconds and its maximum at time 0.
-        The field is the one long after they began.
+        The field is the periodic one, long after the oscillation began.
     mean : float
-        What the number oscillates about.
+        Mean of the value.
     name : str
-        What error messages call it.
+        Name of the value in error messages.
 
     Returns
     -------
@@ -152,7 +153,7 @@ def oscillation(rows: Sequence, mean: float = 0.0, name: str = "periodic") -> Os
     Raises
     ------
     InputError
-        If these are no finite numbers, or a period is not positive.
+        If a number is not finite, or a period is not positive.
     """
     expected = "rows of a period, an amplitude and a time of the maximum"
     array = _rows(name, rows, 3, expected, "give [[600.0, 0.003, 0.0]], for example")
@@ -164,7 +165,7 @@ def oscillation(rows: Sequence, mean: float = 0.0, name: str = "periodic") -> Os
 
 
 def _rows(name: str, given: Sequence, width: int, expected: str, remedy: str) -> np.ndarray:
-    """Rows of finite numbers, (n, width)."""
+    """Return the rows as an array, (n, width), and check that all numbers are finite."""
     array = as_numbers(name, given, expected, remedy)
     if array.ndim != 2 or array.shape[1] != width or not len(array):
         raise InputError(name, expected, f"shape {array.shape}", f"give {width} numbers a row")
@@ -176,7 +177,7 @@ def _rows(name: str, given: Sequence, width: int, expected: str, remedy: str) ->
 
 
 def check_is_steady(value: Any) -> None:
-    """Refuse a number that changes in time, where the field has no storage."""
+    """Refuse a value that changes in time, for a field without storage."""
     if isinstance(value, SCHEDULES):
         expected, found = "the storage, as a number changes in time", "none"
         raise InputError("storage", expected, found, "give it, or a number that does not change")

@@ -1,10 +1,10 @@
-"""Responses in time as weighted sums of solutions with a reaction term: no time steps.
+"""Responses in time as weighted sums of steady solutions with a reaction term, without time steps.
 
-A load that is switched on gives each mode of decay rate r the response (1 - exp(-r t)) / r, and one
-that oscillates with frequency omega the response 1 / (r + i omega), whose real part is in phase
-with it.  The mean over an interval is one more response.  Sums of w_j / (r + s_j) approach each for
-all r at once, with real positive shifts s_j and weights by least squares, and 1 / (r + s_j) is the
-response of the steady equation with a reaction term s_j.
+After a load is switched on, a mode of decay rate r has the response (1 - exp(-r t)) / r.  A load
+that oscillates with frequency omega has the response 1 / (r + i omega), whose real part is in phase
+with it.  Means over an interval are handled in the same way.  Each response is approximated for all
+r at once by a sum of w_j / (r + s_j), with real positive shifts s_j and weights from least squares.
+Here 1 / (r + s_j) is the response of the steady equation with a reaction term s_j.
 Weideman & Trefethen (2007), "Parabolic and hyperbolic contours for computing the Bromwich
 integral", Math. Comp. 76, approximate by rational functions with complex shifts.
 """
@@ -15,32 +15,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Largest error of the response of a mode that is aimed at, relative to it, and most shifts.
+#: Target for the largest relative error of the response of a mode, and largest number of shifts.
 TOLERANCE, MAX_SHIFTS = 1e-4, 36
-#: Times are told apart down to this share of the longest.
+#: Shortest time that is resolved, as a fraction of the longest.
 SHORTEST = 1e-5
-#: Ends of the shifts, next to one over the longest and over the shortest time, next to the lowest
-#: and the highest frequency, and decay rates at which weights are fitted, beyond these by the
-#: factors.
+#: Range of the shifts, by factors of one over the longest and the shortest time, and of the lowest
+#: and the highest frequency.  Then the factors by which the fitted decay rates exceed this range,
+#: the number of these rates, and the number of times at which the error is checked.
 _ENDS, _ENDS_AT, _BEYOND, _NUM_RATES, _NUM_TRIED = (1.0, 25.0), (0.1, 10.0), (1e-3, 1e4), 240, 12
 
 
 class Shifts(NamedTuple):
-    """Shifts, (K,), one over time, and the worst error of the response of any mode, relative."""
+    """Shifts, (K,), in one over time, and the largest relative error of a mode's response."""
 
     values: np.ndarray
     error: float
 
 
 def shifts_for(times: np.ndarray, frequencies: np.ndarray = ()) -> Shifts:
-    """The fewest shifts for responses after times and at frequencies, to :data:`TOLERANCE`.
+    """Return the fewest shifts whose responses are within :data:`TOLERANCE`.
+
+    With :data:`MAX_SHIFTS` shifts the error may be larger.
 
     Parameters
     ----------
     times : (n,)
-        Positive times after steps; a share of less than 1e-5 of the longest counts as this.
+        Positive times after steps; those below 1e-5 of the longest are replaced by this.
     frequencies : (m,)
-        Of what oscillates, positive, in radians over time; one of both has entries.
+        Positive frequencies of oscillations, in radians over time.  Times or frequencies have
+        entries.
     """
     distinct = np.unique(np.asarray(frequencies, dtype=float))
     lows, highs = _ENDS_AT[0] * distinct, _ENDS_AT[1] * distinct
@@ -58,10 +61,10 @@ def shifts_for(times: np.ndarray, frequencies: np.ndarray = ()) -> Shifts:
 
 
 def response_weights(shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
-    """Weights, (n, K), of the solutions with each shift in the response at each time after a step.
+    """Return weights, (n, K), of the shifted solutions in the response at each time after a step.
 
-    Of a positive length it is the mean over the interval that ends at the time.  Zero at times that
-    are not positive: before the step nothing has happened.
+    For a positive length the response is the mean over the interval that ends at the time.  Weights
+    are zero at times that are not positive, before the step.
     """
     pairs = np.stack(np.broadcast_arrays(np.asarray(times, dtype=float), lengths), axis=1)
     distinct, which = np.unique(pairs, axis=0, return_inverse=True)
@@ -74,25 +77,26 @@ def response_weights(shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.n
 
 
 def oscillation_weights(shifts: np.ndarray, frequency: float) -> np.ndarray:
-    """Complex weights, (K,), of the solutions with each shift in the response to exp(i omega t).
+    """Return complex weights, (K,), of the shifted solutions in the response to exp(i omega t).
 
-    Long after it began, when nothing else is left; the response is the sum times exp(i omega t).
+    This is the response after all transients: the weighted sum times exp(i omega t).
     """
     rates = response_rates(shifts)
     return _fitted(shifts, rates, _at_frequency(rates, frequency))[0]
 
 
 def response_rates(shifts: np.ndarray) -> np.ndarray:
-    """Decay rates of modes at which weights are fitted: 0, and those that shifts stand for."""
+    """Return the decay rates at which weights are fitted: 0, and a range around the shifts."""
     low, high = _BEYOND[0] * shifts.min(), _BEYOND[1] * shifts.max()
     return np.concatenate([[0.0], np.geomspace(low, high, _NUM_RATES)])
 
 
 def _after_step(rates: np.ndarray, time: float, length: float = 0.0) -> np.ndarray:
-    """Responses of modes at a time after a step of one, or their means over an interval before.
+    """Return responses of modes at a time after a unit step, or means over the interval before.
 
-    Of a part of length l of the interval, from a on, the mean is (1 - exp(-r a) + exp(-r a) q) / r
-    with q = 1 - (1 - exp(-r l)) / (r l): no digits cancel, also where r l is small.
+    The part of the interval after the step has length l and begins at a.  The mean over it is
+    (1 - exp(-r a) + exp(-r a) q) / r with q = 1 - (1 - exp(-r l)) / (r l), without cancellation,
+    also where r l is small.
     """
     begun = max(time - length, 0.0)
     after = time - begun if length else 0.0
@@ -106,20 +110,20 @@ def _after_step(rates: np.ndarray, time: float, length: float = 0.0) -> np.ndarr
 
 
 def _at_frequency(rates: np.ndarray, frequency: float) -> np.ndarray:
-    """Complex responses of modes to an oscillation of one."""
+    """Return complex responses of modes to an oscillation of amplitude 1."""
     return 1.0 / (rates + 1j * frequency)
 
 
 def weights_of(
     shifts: np.ndarray, rates: np.ndarray, responses: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    """Weights, (K,), for responses of modes of some rates, whose errors are told by sizes."""
+    """Fit weights, (K,), to responses of modes at given rates; errors are relative to sizes."""
     terms = 1.0 / ((rates[:, None] + shifts) * sizes[:, None])
     return np.linalg.lstsq(terms, responses / sizes, rcond=1e-14)[0]
 
 
 def _fitted(shifts, rates, responses) -> tuple[np.ndarray, np.ndarray]:
-    """Weights for responses of modes, (K,), and the error of each of them, relative to its size."""
+    """Fit weights, (K,), to responses of modes; return them and each response's relative error."""
     sizes = np.abs(responses)
     weights = weights_of(shifts, rates, responses, sizes)
     return weights, ((1.0 / (rates[:, None] + shifts)) @ weights - responses) / sizes
