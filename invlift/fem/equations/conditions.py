@@ -1,4 +1,4 @@
-"""Sources and boundary conditions on linear elements, which no coefficient changes."""
+"""Sources and boundary conditions on linear elements, independent of the coefficients."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ PointSources = Sequence[tuple[Sequence[float], float]]
 
 
 def changed(conditions: Mapping[str, Any], change: Callable[[KeyPath, Any], Any]) -> dict[str, Any]:
-    """Conditions of which each number, field or distribution is changed.
+    """Apply a function to each number, field or distribution of conditions.
 
     Parameters
     ----------
     conditions : mapping
-        As :func:`invlift.assemble_poisson` takes them; keys that are none of them stay.
+        As for :func:`invlift.assemble_poisson`; other keys are unchanged.
     change : function of (where, value)
-        Where the value is: ("source",) or ("source", subdomain), ("dirichlet", group),
-        ("neumann", group), ("robin", group, "coefficient" or "ambient") or
+        Returns the new value.  ``where`` is ("source",) or ("source", subdomain), ("dirichlet",
+        group), ("neumann", group), ("robin", group, "coefficient" or "ambient") or
         ("point_source", number from 1, "strength").
     """
 
@@ -60,7 +60,7 @@ def changed(conditions: Mapping[str, Any], change: Callable[[KeyPath, Any], Any]
 def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) -> None:
     """Check that groups exist and do not overlap, and that they determine the solution.
 
-    And that no point source is where the solution is held, which it would not change.
+    No point source may be where the solution is held, as it would have no effect there.
     """
     _check_disjoint(mesh, {"dirichlet": dirichlet, "neumann": neumann, "robin": robin})
     check_anchored(mesh, [*dirichlet, *robin])
@@ -82,7 +82,7 @@ def load_of(
     neumann: Mapping[str, float] | None = None,
     point_sources: PointSources = (),
 ) -> np.ndarray:
-    """What sources and given fluxes are at the nodes, (num_nodes,)."""
+    """Return the load vector of sources and given fluxes, (num_nodes,)."""
     load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
     for number, (point, strength) in enumerate(point_sources, start=1):
         nodes, weights = _at_point(mesh, ("point_source", number), point)
@@ -94,12 +94,12 @@ def load_of(
 
 
 def coefficient_on(mesh: Mesh, group: str, value) -> float | np.ndarray:
-    """A Robin coefficient of a boundary group: a positive number, or one for each node.
+    """Return a Robin coefficient of a boundary group: a positive number, or one for each node.
 
     Raises
     ------
     InputError
-        If it is something else.
+        If the coefficient is not positive on the group, or is not valid for :func:`on_boundary`.
     """
     where = ("robin", group, "coefficient")
     value = on_boundary(mesh, group, where, value)
@@ -111,12 +111,12 @@ def coefficient_on(mesh: Mesh, group: str, value) -> float | np.ndarray:
 
 
 def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray:
-    """A number, or values at the nodes: those on a boundary group, finite, and 0 elsewhere.
+    """Return a finite number, or nodal values that are finite on a boundary group and 0 elsewhere.
 
     Raises
     ------
     InputError
-        If it is something else.
+        If a value is not finite, or an array is not of the nodes.
     """
     if np.ndim(value) == 0:
         return _number(where, value)
@@ -129,13 +129,13 @@ def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray
             f"shape {value.shape}, or NaN on the boundary",
             "give a point field of the mesh",
         )
-    values = np.zeros_like(value)  # what is elsewhere may be NaN
+    values = np.zeros_like(value)  # values at other nodes may be NaN
     values[nodes] = value[nodes]
     return values
 
 
 def facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.ndarray):
-    """Integrals of a weight times u v over a boundary group."""
+    """Return the matrix of integrals of a weight times u v over a boundary group."""
     facets = facet_basis(basis, mesh, group)
     if np.ndim(weight) == 0:
         return weight * skfem.asm(mass_form, facets)
@@ -143,7 +143,7 @@ def facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.nd
 
 
 def facet_load(basis: skfem.Basis, mesh: Mesh, group: str, flux: float | np.ndarray) -> np.ndarray:
-    """What a flux, a number or (num_nodes,), through a boundary group is at the nodes."""
+    """Return the load vector of a flux, a number or (num_nodes,), through a boundary group."""
     facets = facet_basis(basis, mesh, group)
     if np.ndim(flux) == 0:
         return flux * skfem.asm(boundary_load, facets)
@@ -151,9 +151,10 @@ def facet_load(basis: skfem.Basis, mesh: Mesh, group: str, flux: float | np.ndar
 
 
 def exchange_load(basis, mesh: Mesh, group: str, coefficient, ambient) -> np.ndarray:
-    """What a Robin boundary takes in where u is zero is at the nodes, (num_nodes,).
+    """Return the load vector of a Robin condition, coefficient times ambient value, (num_nodes,).
 
-    Of two fields each is interpolated, as in the matrix, so that u = ambient is an equilibrium.
+    If both are fields, each is interpolated, as in the matrix, so that u = ambient is an
+    equilibrium.
     """
     if np.ndim(coefficient) and np.ndim(ambient):
         return facet_mass(basis, mesh, group, coefficient) @ ambient
@@ -161,7 +162,7 @@ def exchange_load(basis, mesh: Mesh, group: str, coefficient, ambient) -> np.nda
 
 
 def _number(where: str, value) -> float:
-    """A finite number, or an error that says where it stands."""
+    """Return a finite number; the error message of any other value names its place."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not np.isfinite(value):
         raise InputError(where, "a finite number", f"{value!r}", "correct the value")
@@ -169,7 +170,7 @@ def _number(where: str, value) -> float:
 
 
 def _at_point(mesh: Mesh, where: str, point: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes of the cell at a place, and their basis functions there, (dim + 1,) each."""
+    """Return the nodes of the cell at a point, and their basis functions there, (dim + 1,) each."""
     place = np.asarray(point, dtype=float)
     is_inside = place.shape == (mesh.dim,)
     if is_inside:
@@ -190,7 +191,7 @@ def _at_point(mesh: Mesh, where: str, point: Sequence[float]) -> tuple[np.ndarra
 
 
 def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
-    """Source at the quadrature points, (num_cells, num_points)."""
+    """Return the source at the quadrature points, (num_cells, num_points)."""
     shape = basis.dx.shape
     if isinstance(source, dict):
         per_cell = np.zeros(mesh.num_cells)
@@ -218,7 +219,7 @@ def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
 
 
 def _check_disjoint(mesh: Mesh, groups: dict[str, Iterable[str]]) -> None:
-    """Groups, by kind of their condition, must exist, and no facet may carry two conditions."""
+    """Check that the groups of all conditions exist, and that no facet has two conditions."""
     owner: dict[tuple, str] = {}
     for kind, group in ((kind, group) for kind, named in groups.items() for group in named):
         for facet in map(tuple, np.sort(mesh.facets(group, kind), axis=1).tolist()):
@@ -232,7 +233,7 @@ def _check_disjoint(mesh: Mesh, groups: dict[str, Iterable[str]]) -> None:
 
 
 def held_values(mesh: Mesh, dirichlet) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes held by Dirichlet values, and the nodal vector of these values."""
+    """Return the nodes with Dirichlet values, and the nodal vector of these values."""
     values = np.zeros(mesh.num_nodes)
     held = np.zeros(mesh.num_nodes, dtype=bool)
     for group, value in dirichlet.items():

@@ -1,8 +1,8 @@
 """The equation of a field for experiments that share a matrix, from their conditions and readings.
 
-What a Robin condition that is read or has an unknown exchanges heat or water with is one further
-degree of freedom that is held at the ambient value: what flows in through the boundary is then the
-reaction there, as on a boundary where u is held.
+A Robin condition whose flux is read or that has an unknown gets an additional degree of freedom,
+held at the ambient value.  The inflow through the boundary is then the reaction at it, as on a
+Dirichlet boundary.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from invlift.unknowns.distributions import Distribution, is_distribution
 
 
 class Body(NamedTuple):
-    """Where the field lives.
+    """Mesh, known conductivity and form of conduction of a field.
 
     Attributes
     ----------
     mesh : Mesh
     basis : skfem.Basis
-        Linear elements on its cells.
+        Linear elements on the cells.
     location : {"nodes", "cells"}
     known : (num_cells,) array
         Log-conductivity where it is known, NaN elsewhere.
@@ -58,11 +58,11 @@ class Body(NamedTuple):
         Conductivity times width along each group, or the name of an unknown one.
     barriers : mapping of str to float or str
         Resistance of each group across which the solution jumps, or the name of an unknown one.
-        They are in the equation of a mesh that is cut along them.
+        The equation has them only on a mesh that is cut along them.
     unknowns : mapping of str to Distribution
-        Those of the anisotropy, of lines and of barriers.
+        Unknowns of the anisotropy, of lines and of barriers.
     further : tuple of str
-        Which of them the form of conduction depends on.
+        Names of the unknowns on which the form of conduction depends.
     """
 
     mesh: Mesh
@@ -91,13 +91,13 @@ def body_of(
     lines: Mapping[str, float | Distribution] | None = None,
     barriers: Mapping[str, float | Distribution] | None = None,
 ) -> Body:
-    """The body as :func:`invlift.assemble_poisson` is told of it.
+    """Make the body from the arguments of :func:`invlift.assemble_poisson`.
 
     Raises
     ------
     InputError
         As :func:`known_conductivity` and :func:`~invlift.fem.equations.forms.anisotropic`; if a
-        body in space has a thickness or lines, one is not positive, or a line is a barrier.
+        body in space has a thickness or lines, a value is not positive, or a line is a barrier.
     """
     form, turned = conduction, {}
     if anisotropy is not None:
@@ -125,7 +125,7 @@ def body_of(
 def _by_group(
     mesh: Mesh, key: str, given: Mapping[str, float | Distribution], what: str
 ) -> tuple[dict[str, float | str], dict[str, Distribution]]:
-    """The number of each boundary group, or the name of an unknown one, and these."""
+    """Return the number or the unknown's name of each group, and the unknowns' distributions."""
     numbers, unknowns = {}, {}
     for group, value in given.items():
         where = (key, group)
@@ -142,7 +142,7 @@ def _by_group(
 
 
 def _thickness(mesh: Mesh, given) -> np.ndarray:
-    """At the nodes, (num_nodes,), or in the cells, (num_cells,)."""
+    """Return the thickness at the nodes, (num_nodes,), or in the cells, (num_cells,)."""
     if mesh.dim != 2:
         remedy = "leave it out"
         raise InputError("thickness", "none of a body in space", "one", remedy)
@@ -165,13 +165,13 @@ def _thickness(mesh: Mesh, given) -> np.ndarray:
 
 
 def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndarray:
-    """Log-conductivity of the cells of subdomains where it is known, NaN elsewhere.
+    """Return the log-conductivity of cells in subdomains where it is known, NaN elsewhere.
 
     Raises
     ------
     InputError
-        If there is no such subdomain, a value is not a positive number, two subdomains overlap or
-        nothing is left.
+        If there is no such subdomain, a value is not a positive number, two subdomains overlap, or
+        the conductivity is known everywhere.
     """
     logarithms = np.full(mesh.num_cells, np.nan)
     for name, value in (known or {}).items():
@@ -197,7 +197,7 @@ def field_equation(
     numbers: Mapping[str, np.ndarray],
     further: Sequence[Form] = (),
 ) -> LinearEquation:
-    """Functionals of L experiments as a function of all coefficients.
+    """Assemble the equation of the readings of L experiments as a function of all coefficients.
 
     Parameters
     ----------
@@ -205,16 +205,17 @@ def field_equation(
     names : sequence of L str
     observations : sequence of L Observation
     parts : sequence of L Parts
-        Of which u is held at the same nodes, and that have the same Robin coefficients.
+        Conditions of the experiments, with u held at the same nodes and the same Robin
+        coefficients.
     numbers : mapping of str to (k,) array of int
-        Which coefficients each of the further unknowns is, those of other equations included.
+        Indices of the coefficients of each further unknown, also of those of other equations.
     further : sequence of Form
-        Behind those of conduction and exchange, on the nodes of the mesh.
+        Additional forms on the nodes of the mesh, after those of conduction and exchange.
 
     Raises
     ------
     InputError
-        If a flux is read where nothing says that there is one.
+        If a flux is read on a boundary group without a Dirichlet or a Robin condition.
     """
     mesh, basis, first = body.mesh, body.basis, parts[0]
     groups = list(dict.fromkeys(
@@ -237,7 +238,7 @@ def field_equation(
     ]
 
     def on_all(nodal) -> np.ndarray:
-        """Values at the nodes of each experiment, at all degrees of freedom: (size, L)."""
+        """Extend nodal values of each experiment to all degrees of freedom: (size, L)."""
         rows = [np.zeros(mesh.num_nodes) if each is None else each for each in nodal]
         return np.concatenate([np.stack(rows, axis=1), np.zeros((len(outside), len(rows)))])
 
@@ -290,19 +291,19 @@ def field_equation(
 
 
 def _is_apart(group: str, read: Sequence[str], parts: Sequence[Parts]) -> bool:
-    """Whether what a Robin condition exchanges with is a degree of freedom."""
+    """Return whether a Robin condition needs a degree of freedom for its ambient value."""
     units = (unit for part in parts for unit in part.units.values())
     is_unknown = isinstance(parts[0].robin[group][0], str)
     return is_unknown or group in read or any(unit.ambient == group for unit in units)
 
 
 def check_unknown(body: Body, observation: Observation, first: int) -> None:
-    """Refuse to read the log-conductivity where it is known.
+    """Refuse readings of the log-conductivity where it is known.
 
     Raises
     ------
     InputError
-        Naming the reading by its number, which of the first is ``first``.
+        If there is such a reading; the message contains its index, which starts from ``first``.
     """
     if FIELD not in observation.parts:
         return
@@ -316,7 +317,7 @@ def check_unknown(body: Body, observation: Observation, first: int) -> None:
 
 
 def _exchange(body: Body, parts: Parts, group: str, dof: int, numbers) -> Form:
-    """The Robin condition of a boundary group with the degree of freedom outside."""
+    """Return the form of a Robin condition with the degree of freedom outside."""
     facets = facet_basis(body.basis, body.mesh, group)
     num = facets.element_dofs.shape[1]
     dofs = np.concatenate([facets.element_dofs, np.full((1, num), dof)])
@@ -331,7 +332,7 @@ def _exchange(body: Body, parts: Parts, group: str, dof: int, numbers) -> Form:
 
 
 def _along(body: Body, group: str, value: float | str, numbers) -> Form:
-    """What flows along a line."""
+    """Return the form of the flow along a line."""
     edges = facet_basis(body.basis, body.mesh, group)
     num = edges.element_dofs.shape[1]
     if isinstance(value, str):
@@ -340,13 +341,13 @@ def _along(body: Body, group: str, value: float | str, numbers) -> Form:
 
 
 def _across(body: Body, group: str, numbers) -> Form:
-    """What flows from one side of a barrier to the other."""
+    """Return the form of the flow across a barrier."""
     sides = body.mesh.sides[group]
     facets = facet_basis(body.basis, replace(body.mesh, boundaries={group: sides[0]}), group)
     partner = np.arange(body.mesh.num_nodes)
     partner[sides[0]] = sides[1]
     dofs = facets.element_dofs
-    # Functions of nodes that both sides share do not jump.
+    # Basis functions of nodes that both sides share have no jump.
     is_double = (partner[dofs] != dofs).astype(float)
     facets.basis = [
         (DiscreteField(np.asarray(each) * is_own[:, None], grad=each.grad),)
@@ -360,7 +361,7 @@ def _across(body: Body, group: str, numbers) -> Form:
 
 
 def _tests(body: Body, groups: Sequence[str], parts: Parts, outside: Mapping[str, int], size: int):
-    """Weights of residuals in fluxes: of the cells, (p, dim + 1, num_cells), and (p, size)."""
+    """Return the weights of residuals in fluxes, (p, dim + 1, num_cells) and (p, size)."""
     mesh, basis = body.mesh, body.basis
     cells = basis.mesh.t
     gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(mesh.dim + 1)])
@@ -387,7 +388,7 @@ def _tests(body: Body, groups: Sequence[str], parts: Parts, outside: Mapping[str
 def _readings(
     body: Body, observation: Observation, size: int, groups: Sequence[str], numbers
 ) -> Functionals:
-    """Matrices of the readings of one experiment."""
+    """Return the matrices of the readings of one experiment."""
     num = len(observation.kept)
     fluxes = observation.parts.get(FLUXES)
     reactions = np.zeros((num, len(groups)))
@@ -408,7 +409,7 @@ def _readings(
 
 
 def _of_field(body: Body, read: Weights, size: int) -> csr_array:
-    """Rows that read the log-conductivity at corners of cells from the coefficients."""
+    """Return the rows from coefficients to log-conductivity at corners of cells."""
     cells = read.places // (body.mesh.dim + 1)
     numbers = body.mesh.cells.ravel()[read.places] if body.location == "nodes" else cells
     return rows_of(numbers, read.weights, size)

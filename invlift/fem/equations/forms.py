@@ -1,9 +1,9 @@
-"""Matrices of one element for common equations, for :func:`invlift.linear_equation`.
+"""Element matrices of common equations, for :func:`invlift.linear_equation`.
 
-Each is a weight, a function of the coefficient at the element's Q quadrature points, times
-symmetric matrices (m, m) that follow from the :class:`~invlift.fem.equations.terms.Element` alone.
-Coefficients of fields are logarithms, so that what they stand for is positive; numbers stand for
-themselves.
+Each is a sum over the element's Q quadrature points of a weight, a function of the coefficient,
+times a symmetric matrix (m, m) that depends on the :class:`~invlift.fem.equations.terms.Element`
+alone.  Coefficients of fields are logarithms, so that the physical values are positive; numbers are
+used directly.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from invlift.programs.pytrees import Module
 
 
 class Weighted(Module, settings=True):
-    """Base of forms whose matrix is a weight of the coefficient times what does not depend on it.
+    """Base class of forms whose matrix is a weight of the coefficient times a fixed integrand.
 
-    The latter is integrated once, when the equation is assembled: a new coefficient only scales the
-    matrices of the elements, and the derivatives are those of the weight.
+    The integrand is integrated once, when the equation is assembled.  A new coefficient only scales
+    the element matrices, and the derivatives are those of the weight.
     """
 
     def weight(self, coefficient: jax.Array) -> jax.Array:
-        """The weight at points where the coefficient has these values, of the same shape."""
+        """Return the weight at each value of the coefficient, in an array of the same shape."""
         raise NotImplementedError
 
     def integrand(self, element: Element) -> np.ndarray | jax.Array:
-        """The matrix at each point times the point's weight, symmetric, (m, m, Q, ...).
+        """Return the symmetric matrix at each point times its quadrature weight, (m, m, Q, ...).
 
-        Of one element, or of E elements as arrays whose last axis is theirs.
+        For E elements at once, the last axis of all arrays is that of the elements.
         """
         raise NotImplementedError
 
     def __call__(self, coefficient: jax.Array, element: Element) -> jax.Array:
-        """The matrix of one element, (m, m), for the coefficient at its points, (Q,)."""
+        """Return the matrix of one element, (m, m), for the coefficient at its points, (Q,)."""
         return self.integrand(element) @ self.weight(coefficient)
 
 
@@ -73,13 +73,13 @@ def _inverse(coefficient):
 
 
 def _products(subscripts: str, functions, weight):
-    """Products of each two functions at each point, times its weight: (m, m, Q, ...)."""
+    """Return products of all pairs of functions at each point, times its weight: (m, m, Q, ...)."""
     xp = weight.__array_namespace__()  # NumPy's on the host, JAX's where a matrix is differentiated
     return xp.einsum(subscripts, functions, functions, weight)
 
 
 class _Conduction(Weighted):
-    """Integrals of exp(phi) grad v_i . grad v_j, of -div(exp(phi) grad u)."""
+    """Integrals of exp(phi) grad v_i . grad v_j, for the term -div(exp(phi) grad u)."""
 
     weight = staticmethod(_exponential)
 
@@ -88,7 +88,7 @@ class _Conduction(Weighted):
 
 
 class Anisotropic(Weighted):
-    """Integrals of exp(phi) grad v_i . D grad v_j, of a conductivity that depends on direction.
+    """Integrals of exp(phi) grad v_i . D grad v_j, for an anisotropic conductivity.
 
     Attributes
     ----------
@@ -108,16 +108,16 @@ class Anisotropic(Weighted):
 
 
 class Turned(Factored, settings=True):
-    """:class:`Anisotropic` with an unknown ratio or angle, which are further coefficients.
+    """:class:`Anisotropic` with an unknown ratio or angle as a further coefficient.
 
-    With m = 1 / ratio - 1 and n across the direction, D = 1 + m n n^T; in the plane 2 n n^T is 1 -
-    cos(2 angle) diag(1, -1) - sin(2 angle) (0 1; 1 0).
+    With m = 1 / ratio - 1 and the unit vector n across the direction, D = 1 + m n n^T.  In the
+    plane 2 n n^T is 1 - cos(2 angle) diag(1, -1) - sin(2 angle) (0 1; 1 0).
 
     Attributes
     ----------
     ratio, angle : float or None
-        The known value, None if it is a further coefficient.  If the angle is known, the parts are
-        conduction along and across the direction.
+        The known value, or None if it is a further coefficient.  If the angle is known, the parts
+        are conduction along and across the direction.
     """
 
     ratio: float | None = None
@@ -138,23 +138,23 @@ class Turned(Factored, settings=True):
 def anisotropic(
     ratio: float | None, angle: float | None, dim: int, unknown: Collection[str] = ()
 ) -> Anisotropic | Turned:
-    """Conduction that is stronger along a direction, or along layers, than across it.
+    """Return the form of conduction whose conductivity differs along and across a direction.
 
     Parameters
     ----------
     ratio : float
-        The conductivity along over that across; exp(phi) is the one along.
+        Conductivity along the direction over that across it; exp(phi) is the one along it.
     angle : float or None
-        Of the direction with the x axis, in degrees, in the plane.  In space layers are horizontal,
-        and across them is the z axis; there is no angle then.
+        In the plane: angle between the direction and the x axis, in degrees.  In space: None; the
+        conductivity is exp(phi) along horizontal layers, and across them is the z axis.
     dim : int
     unknown : collection of str
-        Which of "ratio" and "angle" are further coefficients, in this order.
+        Names of the further coefficients, "ratio" before "angle".
 
     Raises
     ------
     InputError
-        If the ratio is not positive, there is no angle in the plane, or one in space.
+        If the ratio is not positive, or there is no angle in the plane, or an angle in space.
     """
     is_number = np.isscalar(ratio) and np.isfinite(ratio) and ratio > 0.0
     if not is_number and "ratio" not in unknown:
@@ -183,7 +183,7 @@ def _of_tensor(tensor: np.ndarray) -> Anisotropic:
 
 
 class _Storage(Weighted):
-    """Integrals of S v_i v_j, of the term S u, with S itself as the coefficient."""
+    """Integrals of S v_i v_j, for the term S u with the coefficient S."""
 
     weight = staticmethod(_itself)
 
@@ -192,18 +192,18 @@ class _Storage(Weighted):
 
 
 class _Reaction(_Storage):
-    """Integrals of exp(c) v_i v_j, of the term exp(c) u.
+    """Integrals of exp(c) v_i v_j, for the term exp(c) u.
 
-    On facets the part of a Robin condition or of a contact whose coefficient is unknown.
+    On facets this is the matrix of a Robin condition with an unknown coefficient.
     """
 
     weight = staticmethod(_exponential)
 
 
 class _AlongLine(Weighted):
-    """Integrals of T (dv_i/ds) (dv_j/ds) over edges of the plane, with T itself as the coefficient.
+    """Integrals of T (dv_i/ds) (dv_j/ds) over edges of the plane, with the coefficient T.
 
-    What flows along a line of width w and conductivity k, w k = T, beside what flows in the body.
+    They add the flow along a line of width w and conductivity k, with T = w k.
     """
 
     weight = staticmethod(_itself)
@@ -219,8 +219,8 @@ class _AlongLine(Weighted):
 class _Exchange(Weighted):
     """Integrals of h (v_i - V)(v_j - V) over a facet, (m + 1, m + 1).
 
-    What flows in through it is h (U - u) where U, the last degree of freedom, of the function V, is
-    what lies outside: a potential, or the ambient value of a Robin condition.
+    The inflow through the facet is h (U - u).  U is the last degree of freedom, with the constant
+    function V = 1: a potential outside, or the ambient value of a Robin condition.
     """
 
     weight = staticmethod(_itself)
@@ -232,9 +232,9 @@ class _Exchange(Weighted):
 
 
 class _Across(Weighted):
-    """Integrals of (v_i - w_i)(v_j - w_j) / R over a facet, (2 m, 2 m), with R as the coefficient.
+    """Integrals of (v_i - w_i)(v_j - w_j) / R over a facet, (2 m, 2 m), with the coefficient R.
 
-    The functions w on the other side of the facet, behind those of v, have the same values.
+    The functions w on the other side of the facet come after the v and have the same values.
     """
 
     weight = staticmethod(_inverse)
@@ -246,7 +246,7 @@ class _Across(Weighted):
 
 
 class _Contact(_Exchange):
-    """:data:`exchange` by 1 / z: what flows through a contact of impedance z, the coefficient."""
+    """:data:`exchange` with h = 1 / z, for a contact whose impedance z is the coefficient."""
 
     weight = staticmethod(_inverse)
 
@@ -256,7 +256,7 @@ exchange, contact, along_line, across = _Exchange(), _Contact(), _AlongLine(), _
 
 
 class Elasticity(Weighted):
-    """A linear elastic body with exp(c) as Young's modulus, for displacements u.
+    """Linear elasticity with Young's modulus exp(c), for displacements u.
 
     Integrals of exp(c) (2 mu eps_i : eps_j + lambda div v_i div v_j), where eps is the symmetric
     gradient, mu = 1 / (2 (1 + nu)) and lambda = nu / ((1 + nu) (1 - 2 nu)); in two dimensions this
@@ -267,12 +267,12 @@ class Elasticity(Weighted):
     poisson_ratio : float
         nu, between -1 and 0.5.
     is_plane_stress : bool
-        Of a thin plate, in two dimensions.
+        True for a thin plate, in two dimensions.
 
     Raises
     ------
     InputError
-        If nu is not between these.
+        If nu is outside this range.
     """
 
     poisson_ratio: float = 0.3

@@ -1,7 +1,7 @@
-"""Conditions in which distributions stand in place of numbers.
+"""Sources and boundary conditions with unknown numbers, given as distributions.
 
-Loads and held values are affine in such numbers, so one unit of each is assembled; Robin
-coefficients change the matrix.
+Loads and held values are affine in these numbers, so the effect of one unit of each is assembled.
+Robin coefficients change the matrix instead.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ KEYS = "source", "dirichlet", "neumann", "robin", "point_sources"
 
 
 class Unit(NamedTuple):
-    """What one unit of each of k unknown numbers adds.
+    """Load and held values of one unit of each of k unknown numbers.
 
     Attributes
     ----------
     load : (k, num_nodes) array or None
     values : (k, num_nodes) array or None
-        Where u is held.
+        Values at nodes where u is held.
     ambient : str or None
-        Boundary group whose ambient value it is.
+        Boundary group, if the unknown is its ambient value.
     """
 
     load: np.ndarray | None = None
@@ -48,7 +48,7 @@ class Unit(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Conditions, what is known of them apart from what is not.
+    """Known and unknown parts of the conditions.
 
     Attributes
     ----------
@@ -56,14 +56,14 @@ class Parts(NamedTuple):
     held : (num_held,) array of int
         Nodes at which u is given.
     values : (num_nodes,) array
-        u there, zero elsewhere.
+        Given values of u, zero elsewhere.
     held_groups : tuple of str
     robin : dict of str to (float, array or str, float or array)
         Coefficient of each group, or the name of an unknown one, and ambient value.
     units : dict of str to Unit
-        By the names of unknowns.
+        Name of an unknown -> its unit.
     unknowns : dict of str to Distribution
-        Those, and unknown Robin coefficients.
+        Distributions of these unknowns and of unknown Robin coefficients.
     """
 
     load: np.ndarray
@@ -81,16 +81,16 @@ def parts_of(
     conditions: Mapping[str, Any],
     prefix: Callable[[str], str] = lambda key: "",
 ) -> Parts:
-    """Take conditions apart.
+    """Separate the known from the unknown parts of conditions.
 
     Parameters
     ----------
     mesh : Mesh
     basis : skfem.Basis
     conditions : mapping
-        As :func:`invlift.assemble_poisson` takes them.
+        As for :func:`invlift.assemble_poisson`.
     prefix : callable
-        What precedes the names of what is unknown of a key.
+        Key of a condition -> prefix of the names of its unknowns.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def parts_of(
 
 
 class _Unknowns:
-    """Those found so far, by name."""
+    """Unknowns of the conditions found so far, by name."""
 
     def __init__(self, mesh: Mesh, prefix: Callable[[str], str]) -> None:
         self.mesh, self.prefix = mesh, prefix
@@ -174,7 +174,7 @@ class _Unknowns:
     def add(
         self, key: str, where: str | KeyPath, distribution, unit: Callable[[], Unit] | None
     ) -> str:
-        """Note an unknown, and return its name."""
+        """Add an unknown, and return its name."""
         name = re.sub(r"\W", "_", self.prefix(key) + "_".join(map(str, as_path(where))))
         if name in self.unknowns:
             remedy = "rename a group: names have letters and digits in results"
@@ -185,7 +185,7 @@ class _Unknowns:
         return name
 
     def known(self, key: str, where: str | KeyPath, value, unit: Callable[[], Unit]):
-        """The value, or zero if it is unknown."""
+        """Return the value, or zero if it is unknown; add the unknown."""
         check_is_steady(value)
         if not is_distribution(value):
             return value
@@ -193,7 +193,7 @@ class _Unknowns:
         return 0.0
 
     def coefficient(self, group: str, value):
-        """A Robin coefficient, or the name of an unknown one."""
+        """Return a Robin coefficient, or the name of an unknown one; add the unknown."""
         check_is_steady(value)
         if not is_distribution(value):
             return coefficient_on(self.mesh, group, value)
@@ -202,7 +202,13 @@ class _Unknowns:
 
 
 def one_number(where: str | KeyPath, value, *, is_positive: bool = False) -> Distribution:
-    """The distribution of one number, which may have to be positive; else an `InputError`."""
+    """Return the distribution of one number, and check its shape and, if required, its support.
+
+    Raises
+    ------
+    InputError
+        If the value is not such a distribution.
+    """
     with errors_at(where):
         found = as_distribution(value)
     if found.shape != ():
