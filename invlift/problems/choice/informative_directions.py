@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Numbers of combinations that are tried, each about a quarter larger than the last: each needs its
-#: own compiled programs.
+#: Numbers of combinations to try, each about a quarter larger than the last.  There are few of them
+#: because each needs its own compiled programs.
 NUMBERS = (10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)
 #: Largest precision of the density, relative to that of the reference, that does not limit steps.
 #: On the disc with 300 readings it is 1.2 with 10 to 16 combinations, with steps of 1.50, and 1.5
@@ -76,8 +76,8 @@ class Directions(NamedTuple):
 def number_to_lift(directions: Directions, others: Iterable[np.ndarray]) -> int:
     """Return the number of combinations to lift, given derivatives (n, m) at other points.
 
-    If those are not finite, it is the number of all informative combinations, as nothing is known
-    about curvature.
+    If these derivatives are not finite, all informative combinations are lifted, as nothing is
+    known about curvature.
     """
     most = directions.values.size
     parts = [_large_part(each) for each in others]  # in turn: together they may take gigabytes
@@ -100,9 +100,9 @@ def number_to_lift(directions: Directions, others: Iterable[np.ndarray]) -> int:
 
 
 def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return factors (n, r) and, orthonormal, (m, r), without singular values below the least.
+    """Return factors, (n, r) and an orthonormal (m, r), without singular values below the least.
 
-    If the matrix is not finite, it is None.
+    The result is None if the matrix is not finite.
     """
     if not np.isfinite(matrix).all():
         return None
@@ -112,7 +112,7 @@ def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _coordinates(columns: list[np.ndarray]) -> list[np.ndarray]:
-    """Express matrices of columns, (m, r), in one basis of all: (p, r).  Empties the list."""
+    """Return coordinates, (p, r), of matrices, (m, r), in a common basis.  Empties the list."""
     basis, parts = [], []
     while columns:
         rest, part = columns.pop(0), []
@@ -122,7 +122,7 @@ def _coordinates(columns: list[np.ndarray]) -> list[np.ndarray]:
         if columns:
             block, inner = np.linalg.qr(rest)
             basis.append(block)
-        else:  # of the last, nothing is left to be written in it
+        else:  # no later matrix needs the last block of the basis
             inner = np.linalg.qr(rest, mode="r")
         parts.append(np.concatenate([*part, inner]))
     num = len(parts[-1])
@@ -132,9 +132,9 @@ def _coordinates(columns: list[np.ndarray]) -> list[np.ndarray]:
 def _largest_precision(directions: Directions, number: int, others) -> float:
     """Return the largest precision of the density on the manifold, relative to the reference.
 
-    Derivatives are those at other points.  A move v of the field also moves the noise variables of
-    the lifted part by A_1 v, so that it has the squared length v^T (I + A_1^T A_1) v.  The force
-    has the derivatives A_2^T A_2 minus those of the reference.
+    ``others`` are derivatives at other points.  A move v of the field also moves the noise
+    variables of the lifted part by A_1 v, so its squared length is v^T (I + A_1^T A_1) v.  The
+    derivative of the force is A_2^T A_2 minus that of the reference.
     """
     lifted = directions.left[:, :number]
     _, values, vectors = directions.rest(number)
@@ -152,7 +152,7 @@ def _largest_precision(directions: Directions, number: int, others) -> float:
 
 
 def padded(directions: np.ndarray, precisions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pad by directions of the prior's precision, to a number for which programs may exist."""
+    """Pad with zero directions of precision 1, up to a number for which programs may exist."""
     num = next((each for each in (0, *NUMBERS) if each >= precisions.size), precisions.size)
     more = (0, num - precisions.size)
     return np.pad(directions, ((0, 0), more)), np.pad(precisions, more, constant_values=1.0)

@@ -51,9 +51,9 @@ from invlift.programs.compilation import program
 FEW, FEW_OF_A_SCALE = 30, 10
 #: Number of readings above which derivatives are computed from products with few vectors.
 MANY_READINGS = 400
-#: First and largest number of random directions; standard deviations of the noise by which the part
-#: that they miss may change all readings together, before their number is doubled; and number of
-#: further directions that measure it (Halko, Martinsson & Tropp 2011, section 4.3).
+#: First and largest number of random directions; largest change of all readings together, in
+#: standard deviations of the noise, outside their span before the number is doubled; and number of
+#: further directions that measure this change (Halko, Martinsson & Tropp 2011, section 4.3).
 NUM_DIRECTIONS, MOST_DIRECTIONS, MOST_MISSED, NUM_PROBES = 64, 256, 2.0, 8
 #: Number of searches for modes; draws at which derivatives are compared with those at the heaviest
 #: mode; difference of log mass above which a mode is negligible; and standard deviations below
@@ -154,7 +154,7 @@ def choose(
     )
     searched = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
     modes = _modes(choice.condensed(searched)) if is_choosing or has_many else []
-    if modes and has_many:  # again, with the changes of readings there
+    if modes and has_many:  # again, with the derivatives at the mode
         has_scale = searched.noise.scale.num_white > 0
         sigma = np.asarray(searched.noise.sigma(modes[0].zeta)) if has_scale else 1.0
         basis, predicted = _sketch(searched, modes[0].white, sigma)
@@ -244,7 +244,7 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
     of_rows = groups if choice.basis is None else groups[np.abs(choice.basis).argmax(axis=0)]
     *noise, by_white = map(np.asarray, told(mode.white))
     directions = Directions.of(by_white, of_rows)
-    del by_white  # of many unknowns hundreds of megabytes, as each of those below
+    del by_white  # hundreds of megabytes with many unknowns, as each of the matrices below
     if not directions.values.size:  # no reading depends on the unknowns
         return None
     whites = [*(each.white for each in modes[1:]), *_draws(mode)]
@@ -273,8 +273,8 @@ def _draws(mode: Mode) -> np.ndarray:
 def _reference(directions: Directions, number: int, residual: np.ndarray, white: np.ndarray):
     """Return standard deviations of predicted rows, (n,), and the reference of w.
 
-    Both are given the part that is not lifted, with a residual in standard deviations at the mode,
-    (n,).
+    Both are conditional on the part that is not lifted.  ``residual``, (n,), is that at the mode,
+    in standard deviations of the noise.
     """
     left, values, along = directions.rest(number)
     mean = along @ (values / (1.0 + values**2) * (left.T @ residual + values * (along.T @ white)))
@@ -285,7 +285,7 @@ def _reference(directions: Directions, number: int, residual: np.ndarray, white:
 def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximation:
     """Return the reference of zeta, (h,), given the part of the readings that is not lifted.
 
-    ``spread`` are the standard deviations of predicted readings divided by weights, (d,).
+    ``spread``, (d,), holds the standard deviations of predicted readings divided by weights.
     """
     if not problem.noise.num_parameters:
         return standard_normal(0)
@@ -304,8 +304,8 @@ def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximat
 def _most_probable_noise(problem: InverseProblem, basis, predicted, combined, theta):
     """Return the most probable zeta, (h,), given the rest, and eigenpairs of the Hessian.
 
-    The rest is the part of the readings that is not lifted.  Predicted readings, (d,), are such
-    that the lifted combinations, (k,), have no residual.
+    The rest is the part of the readings that is not lifted.  With the given predicted readings,
+    (d,), the lifted combinations, (k,), have zero residual.
     """
     zeta, white = problem.split(theta)
     lifted = noise_of_combinations(problem, basis)

@@ -65,7 +65,7 @@ class ScaleOfMeans(Scale):
         return self.weights, replace(self, weights=jnp.ones(()))
 
     def parameter(self, zeta: jax.Array) -> jax.Array:
-        """As of the readings."""
+        """As :meth:`Scale.parameter`, for the scale of the readings."""
         return self.scale.parameter(zeta)
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
@@ -114,7 +114,7 @@ class MergedProblem(InverseProblem):
         return int(self.rows[index])
 
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
-        """As of the problem with d readings, from predictions of the means, (r,)."""
+        """As :meth:`InverseProblem.describe`, from predictions of the means, (r,)."""
         return self.asked.describe(theta, coefficients, self.readings_of_whole(predicted))
 
 
@@ -128,8 +128,8 @@ def merged(problem: InverseProblem) -> InverseProblem:
     Returns
     -------
     InverseProblem
-        With the same posterior.  The given problem if no two readings with additive Gaussian noise
-        are known to be one function and to have noise of one scale.
+        A problem with the same posterior.  It is the given problem unless the noise is additive and
+        Gaussian, and some readings are known to be the same function with the same noise scale.
     """
     noise = problem.noise
     if type(noise) is not GaussianNoise or noise.relative or noise.censored is not None:

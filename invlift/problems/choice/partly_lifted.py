@@ -6,13 +6,14 @@ stays in the density,
     log p(y | F, zeta) - log N(z | A F, zeta),
 
 so that the posterior is the same for any A and any noise of the readings; only steps depend on
-them.  A = Q^T / w with orthonormal columns Q, (d, k), and weights w with which normal noise has the
-same Fisher information as theirs.  If theirs is normal, y = F + s w eta, combinations have exactly
-the noise that they are lifted with, and the rest is independent of it.
+them.  A = Q^T / w has orthonormal columns Q, (d, k), and weights w.  Normal noise with standard
+deviations proportional to w has the Fisher information of the readings' noise.  If the readings'
+noise is normal, y = F + s w eta, the lifted noise of combinations is exact, and the rest is
+independent of it.
 
-The variables of the field are v with w = m + L v, and likewise those of the noise's parameters, so
-that a normal approximation of the rest is standard normal in them.  The posterior is the same for
-any m and L as well.
+The variables of the field are v with w = m + L v, and the noise's parameters are treated in the
+same way.  A normal approximation of the rest is then standard normal in these variables.  The
+posterior is also the same for any m and L.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Lift(Reference):
 
 
 class ReferencePrior(Prior):
-    """A prior in variables v with w = m + L v; their density is in :class:`Referred`.
+    """A prior in variables v with w = m + L v; :class:`Referred` has their density.
 
     Attributes
     ----------
@@ -114,7 +115,7 @@ class ReferencePrior(Prior):
 
 
 class _Through(NamedTuple):
-    """Derivatives by v from those by w."""
+    """Derivatives by v, computed from those by w."""
 
     reference: LaplaceApproximation
     tangent: Tangent
@@ -175,7 +176,7 @@ class CombinedNoise(Noise):
     noise : Noise
         Noise of the d readings.
     rows : (k,) int
-        Index of a reading of each combination, whose scale the combination has.
+        Index of a reading of each combination; both have the same scale.
     """
 
     noise: Noise
