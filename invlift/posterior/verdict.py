@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from invlift.posterior.names import vector_of
-from invlift.posterior.statistics.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.statistics.diagnostics import Diagnostics
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import total
@@ -55,6 +54,9 @@ MANY_READINGS = 10
 MAX_STUCK_SHARE = 0.20
 # Chains that agree and have at least this share of the required effective draws need only more.
 NEARLY = 0.5
+# Two standard deviations from the mean of a normal prior: the probability beyond, and the density
+# relative to the largest one.
+NOTABLE_TAIL, RARE = 0.0228, math.exp(-2.0)
 # Share of the audited steps. Wrong decisions bias the draws by at most about this share.
 MAX_WRONG_RETURNS = 0.01
 
@@ -98,8 +100,8 @@ class Verdict(VerdictText):
 # Options have the same names in a problem file, on the command line and in Python's `sample`.
 MORE_DRAWS = "run longer: raise draws; --resume, in Python resume=True, goes on with a saved run"
 MORE_WARMUP = (
-    "raise warmup and run again from another seed; if chains still disagree, the posterior may "
-    "have several modes: look at the trace plots and reconsider prior and noise"
+    "raise warmup and run again from another seed; if R-hat stays above its limit, the posterior "
+    "may have several modes: look at the trace plots and reconsider prior and noise"
 )
 MORE_CHAINS = "use four chains, so that chains from different starts can be compared"
 STUCK = "look at the trace: raise warmup, or check the noise, and whether readings contradict"
@@ -161,7 +163,7 @@ def verdict_of(posterior: PosteriorStatistics) -> Verdict:
         ),
         *_rules_of_movement(movement(posterior.all_draws, field and field.name)),
     ]  # fmt: skip
-    if num_draws >= MIN_DRAWS_TO_DIAGNOSE:
+    if num_draws >= MIN_DRAWS:  # else R-hat and effective sample sizes tell nothing more
         rules += _rules_of_scalars(posterior.scalar_diagnostics, needed)
         if field is not None:
             fields = posterior.fields()
@@ -171,8 +173,9 @@ def verdict_of(posterior: PosteriorStatistics) -> Verdict:
         for name, each in posterior.vector_diagnostics.items():
             rules += _rules_of_vector(f"entries of {name}", each.r_hat, each.ess_bulk, needed)
     rules += [*_rules_of_sampler(stats, posterior.standards), *_rules_of_returns(stats)]
-    conflicts = list(_conflicts(posterior))
-    rules += [Rule(True, WARNING, text, CONFLICT) for text in conflicts]
+    unlikely = list(_unlikely(posterior))
+    is_conflict = any(tail < PRIOR_TAIL for _, tail in unlikely)
+    rules += [Rule(True, WARNING, text, CONFLICT) for text, _ in unlikely]
     fit = posterior.fit.sensors() if posterior.fit.is_known else None
     if fit is not None and fit.standardised_residual is not None and fit.observed.size:
         kind, labels = "reading" if posterior.mesh is None else "sensor", posterior.sensors.labels
@@ -180,7 +183,7 @@ def verdict_of(posterior: PosteriorStatistics) -> Verdict:
         residuals = fit.standardised_residual
         rules += _rules_of_fit(residuals, kind, names, posterior.fit.misfit_p_value)
         if posterior.sensors.sigma is None:  # it is unknown
-            rules.append(_rule_of_nothing_explained(fit, bool(conflicts)))
+            rules.append(_rule_of_nothing_explained(fit, is_conflict))
     rules = [rule for rule in rules if rule.applies]
     reasons = tuple(rule.text for rule in rules if rule.kind == REASON)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
@@ -201,8 +204,12 @@ def verdict_of(posterior: PosteriorStatistics) -> Verdict:
     return Verdict(not reasons, headline, reasons, warnings, advice, doubts)
 
 
-def _conflicts(posterior: PosteriorStatistics) -> Iterator[str]:
-    """Yield a text for each scalar whose posterior median lies in a tail of its prior."""
+def _unlikely(posterior: PosteriorStatistics) -> Iterator[tuple[str, float]]:
+    """Yield a text for each scalar whose posterior median is far from its prior, and the tail.
+
+    A median near the end of a prior that is dense there, such as that of a noise scale near zero,
+    is not far.
+    """
     for name, chains in posterior.scalars.items():
         quantity = posterior.described.get(name)
         if quantity is None or np.ndim(quantity.prior_density) != 2:
@@ -212,9 +219,12 @@ def _conflicts(posterior: PosteriorStatistics) -> Iterator[str]:
         median = float(np.median(np.concatenate(chains)))
         below = np.interp(median, values, np.cumsum([0.0, *steps]) / max(steps.sum(), 1e-300))
         side = "above" if below > 0.5 else "below"
-        if min(below, 1.0 - below) < PRIOR_TAIL:
-            share = f"{100 * (1.0 - PRIOR_TAIL):g} %"
-            yield f"the posterior median of {name}, {median:.3g}, is {side} {share} of its prior"
+        tail = float(min(below, 1.0 - below))
+        is_rare = np.interp(median, values, density) < RARE * density.max()
+        if tail < PRIOR_TAIL or (tail < NOTABLE_TAIL and is_rare):
+            share = f"{100 * (1.0 - max(tail, PRIOR_TAIL)):.3g} %"
+            text = f"the posterior median of {name}, {median:.3g}, is {side} {share} of its prior"
+            yield text, tail
 
 
 def _rule_of_nothing_explained(fit: SensorStatistics, is_conflict: bool) -> Rule:

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -117,6 +117,8 @@ class Program:
 
     #: Number of programs that this process has started to compile.
     num_begun = 0
+    #: Programs that this process is compiling now.
+    compiling: ClassVar[set[Program]] = set()
 
     def __init__(
         self, fn: Callable, effort: Literal["none", "small", "some", "full"] = "full"
@@ -172,7 +174,11 @@ class Program:
         compiled = None if file is None else _load(file)
         if compiled is None:
             _ThisThread.is_from_jax = False
-            compiled = self._compile(structure, shapes)
+            Program.compiling.add(self)
+            try:
+                compiled = self._compile(structure, shapes)
+            finally:
+                Program.compiling.discard(self)
             # A program from JAX's own cache loses its kernels when it is serialised again.
             if file is not None and not _ThisThread.is_from_jax:
                 _keep(file, compiled)

@@ -61,8 +61,9 @@ def with_known_columns(
     if missing:
         what = "the mesh is three-dimensional: add it" if missing == ["z"] else "add it"
         if unknown:
-            what += ", or say which column has it, for example "
-            what += f'columns = {{ {missing[0]} = "{unknown[-1]}" }}'
+            free = [own for own, each in zip(written, columns, strict=True) if each in unknown]
+            what += f', or say which column has it: columns = {{ {missing[0]} = "NAME" }}, where '
+            what += f"NAME is one of {', '.join(map(repr, free[:6]))}{', ...' * (len(free) > 6)}"
         if missing[0] in ("x", "y"):
             what += ', or give a second table with name,x,y: places = "places.csv"'
         raise InputError(where, expected, f"no column {missing[0]!r}", what)

@@ -256,11 +256,15 @@ def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
 
 
 def test_rows_at_one_place_are_counted(tmp_path):
-    rows = "x,y,value\n0.3,0.4,2.0\n0.3,0.4,3.0\n0.5,0.4,3.0\n"
-    spec = read_problem(write_problem(tmp_path, sensors=rows))
-    found = check_sensors(build_problem(spec), spec)
-    assert found.level == "note"
-    assert "3 in use; 1 row repeats the place of another" in found.detail
+    """With their names; only of a row with the same value it's said that it may be a copy."""
+    rows = "name,x,y,value\nA,0.3,0.4,2.0\nB,0.5,0.4,3.0\nC,0.3,0.4,{}\n"
+    for value, said in (("3.0", "another"), ("2.0", "the same")):
+        spec = read_problem(write_problem(tmp_path / said, sensors=rows.format(value)))
+        found = check_sensors(build_problem(spec), spec)
+        assert found.level == "note"
+        text = f"another: row 4 (C) that of row 2 (A) with {said} value"
+        assert f"3 in use; 1 row repeats the place of {text}" in found.detail
+        assert ("remove a row that was copied" in found.detail) == (said == "the same")
 
 
 def test_parts_that_do_not_touch_are_noted():

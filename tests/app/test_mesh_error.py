@@ -105,7 +105,8 @@ def test_what_is_recommended_counts_from_the_mesh_as_it_is_solved_on(monkeypatch
     """And a mesh that may not be refined further, as a whole, is to be refined itself."""
     problem, _ = problem_of(box_mesh(2, 8), 0.1, refine_solution=1)
     small, large = (Errors(np.full(30, size), np.full(30, 2.0)) for size in (1.1, 100.0))
-    ((_, advice),) = mesh_doubts(problem, small)
+    ((doubt, advice),) = mesh_doubts(problem, small)
+    assert "refine_solution = 1 is set and is not enough; its error still moves readings" in doubt
     assert "refine_solution=2, or refine the mesh" in advice
     ((_, advice),) = mesh_doubts(problem, large)
     assert "refine_solution=3, and refine the mesh at these readings" in advice

@@ -210,7 +210,7 @@ def test_a_robin_condition_alone_is_enough():
 
 def test_several_mistakes_are_listed():
     data = changed({"sampler": {"draws": 0, "chains": 0, "warmup": -1}}, SMALL)
-    assert message_of(data).endswith("(and 2 more: [sampler] warmup, [sampler] draws)")
+    assert message_of(data).endswith("(further mistakes: [sampler] warmup, [sampler] draws)")
 
 
 @pytest.mark.parametrize(
@@ -220,6 +220,14 @@ def test_several_mistakes_are_listed():
         (b'[mesh]\nfile = "a.msh"\nfile = "b.msh"\n', ["line 3"]),
         (b"[mesh]\nfile = disc.msh\n", ["line 2", "in quotes"]),
         (b"\xff\xfe[\x00", ["UTF-8"]),
+        (
+            b"[pde]\nstrength = -600,0 # l/s\n",
+            ["at line 2, column 16): strength = -600,0 # l/s; write numbers with a decimal point"],
+        ),
+        (
+            rb'file = "C:\data\x.csv"',
+            [r': file = "C:\data\x.csv"; write a path with /, or in single'],
+        ),
         (b"", ["[mesh]"]),
         (b"a = " + b"[" * 5000, ["TOML"]),
     ],

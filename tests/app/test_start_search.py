@@ -3,6 +3,7 @@
 import io
 import logging
 import threading
+import time
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +23,7 @@ from invlift.problems.choice import partly_lifted
 from invlift.problems.choice.lift_choice import choose
 from invlift.problems.laplace_approximation import laplace_approximation
 from invlift.problems.starts.search import PHASES, find_start
+from invlift.programs.compilation import Program
 from invlift.samplers.chains.programs import evaluate_state
 
 QUICK = {"sampler.draws": 4, "sampler.warmup": 4}
@@ -52,7 +54,7 @@ def test_each_chain_is_searched_for_once_and_a_resumed_run_looks_no_more(
     path = write_problem(tmp_path, QUICK)
     assert call("run", path) == 3
     assert len(chosen) == 1
-    firsts = [chain for chain, phase in looked_at if phase == "looking at start 1"]
+    firsts = [chain for chain, phase in looked_at if phase == "searching for a start, attempt 1"]
     assert sorted(firsts) == [0, 1]
     looked_at.clear()
     assert call("run", path, "--resume", "--draws", 8) == 3
@@ -98,7 +100,8 @@ def test_further_starts_are_looked_at_where_data_are_not_as_the_prior_has_them(
     problem = many_unknowns(scale * np.random.default_rng(2).standard_normal(20))
     kernel = find_kernel("chmc")
     find_start(kernel, target_of(problem, kernel), 1, 0, evaluate_state)
-    assert [phase for _, phase in looked_at] == [f"looking at start {k + 1}" for k in range(num)]
+    expected = [f"searching for a start, attempt {k + 1}" for k in range(num)]
+    assert [phase for _, phase in looked_at] == expected
 
 
 def test_the_search_is_within_the_budget(tmp_path, capsys, monkeypatch):
@@ -114,14 +117,36 @@ def test_the_search_is_within_the_budget(tmp_path, capsys, monkeypatch):
     assert call("run", tmp_path / "problem.toml") == 3
 
 
-def test_a_long_search_is_told_in_lines_where_nobody_watches(monkeypatch):
+def test_a_phase_is_told_in_lines_where_nobody_watches(monkeypatch):
+    """Which it is, whether a program is compiled, and the seconds; and again while it lasts."""
+    monkeypatch.setattr(progress, "LINE_INTERVAL", 0.01)
+    monkeypatch.setattr(Program, "compiling", {evaluate_state})
     printed = io.StringIO()
-    with phases_display(Console(file=printed), "looking"):
-        PHASES.info("looking at start 1", extra={"chain": 0})
-        monkeypatch.setattr(progress, "LINE_INTERVAL", 0.0)
-        PHASES.info("looking at start 2", extra={"chain": 0})
-    PHASES.info("looking at start 3", extra={"chain": 0})
-    assert printed.getvalue() == "looking at start 2, after 0 s\n"
+
+    def wait_for(text, num=1):
+        for _ in range(2000):
+            if printed.getvalue().count(text) >= num:
+                return
+            time.sleep(0.01)
+        raise AssertionError(printed.getvalue())
+
+    with phases_display(Console(file=printed), "preparing", "chain 0 (the first of 4): "):
+        wait_for("preparing (compiling), after 0 s\n")
+        Program.compiling.clear()
+        PHASES.info("searching for a start, attempt 1", extra={"chain": 0})
+        wait_for("chain 0 (the first of 4): searching for a start, attempt 1, after ")
+        assert printed.getvalue().count("attempt 1") == 1
+        monkeypatch.setattr(progress, "LONGEST_SILENCE", 0.0)
+        wait_for("attempt 1", 3)
+    PHASES.info("searching for a start, attempt 2", extra={"chain": 0})
+    assert "attempt 2" not in printed.getvalue()
+
+
+def test_check_tells_its_parts(tmp_path, looked_at):
+    assert call("check", write_problem(tmp_path, QUICK)) == 0
+    parts = [phase for _, phase in looked_at if phase.startswith("checking ")]
+    assert parts[0] == "checking mesh, tables and prior"
+    assert "checking derivatives" in parts
 
 
 def test_readings_that_are_alike_but_far_apart_are_named(tmp_path, capsys):

@@ -437,6 +437,12 @@ def test_unknown_names_list_what_there_is(square):
         square.cells_of("sand")
     with pytest.raises(InputError, match=r"'head'.*'heat'"):
         square.point_field("heat")
+    with pytest.raises(
+        InputError, match=r"a number, an expression in x, y, or .*; write a number without its unit"
+    ):
+        square.field("6e-4 m/d")
+    with pytest.raises(InputError, match="use one of these names"):
+        square.field("sand")
     with pytest.raises(InputError, match="none at all"):
         mesh_from_arrays(POINTS, CELLS).cells_of("clay")
 

@@ -90,6 +90,32 @@ def test_words_are_in_proportion_to_what_is_missing():
     assert Posterior(apart).verdict().headline.startswith("Not converged")
 
 
+def test_few_draws_are_one_reason():
+    """What follows from it is not listed; of two chains that never moved it's said still."""
+    verdict = Posterior([Chain({"a": RNG.normal(size=20), "b": RNG.normal(size=20)})]).verdict()
+    few, alone = verdict.reasons
+    assert few.startswith("20 draws per chain are too few")
+    assert alone.startswith("one chain alone")
+    assert not any("R-hat" in each for each in verdict.advice)
+    stuck = Posterior([Chain({"a": np.zeros(20)}) for _ in range(2)]).verdict()
+    assert any("never moved" in each for each in stuck.reasons)
+
+
+@pytest.mark.parametrize(("scale", "is_told"), [(0.1, False), (0.25, False), (0.4, True)])
+def test_a_median_far_from_its_prior_is_a_note(scale, is_told):
+    """From two standard deviations of it on: here of ln sigma, 0.55, around 0.1."""
+    verdict = with_unknown_scale(TRUE, TRUE, scale).verdict()
+    assert verdict.is_good
+    assert any("of sigma, 0.4, is above 99.4 % of" in each for each in verdict.warnings) == is_told
+
+
+def test_a_median_near_the_end_of_a_prior_that_is_dense_there_is_not_far():
+    at = np.linspace(0.0, 4.0, 4000)
+    density = np.stack([at, np.exp(-0.5 * at**2)])
+    chains = [Chain({"sigma": 0.01 + 1e-4 * RNG.normal(size=400)}) for _ in range(4)]
+    assert not Posterior(chains, [Quantity("sigma", prior_density=density)]).verdict().warnings
+
+
 def test_leave_one_out_is_left_out_where_nearly_all_draws_are_equal():
     stuck = [np.tile(TRUE, (100, 1)) for _ in range(2)]
     stuck[0][0] += 50.0

@@ -336,3 +336,16 @@ def test_the_compiler_keeps_its_doubts_to_itself(module, level, is_heard):
     ).stderr
     assert ("Could not create directory" in said) == is_heard
     assert is_heard or said == ""
+
+
+def test_a_program_is_known_as_compiling_only_while_it_is():
+    seen = []
+
+    def doubled(x):
+        seen.append(own in Program.compiling)
+        return 2.0 * x
+
+    own = Program(doubled, "none")
+    own(np.ones(2))
+    assert seen == [True]
+    assert own not in Program.compiling

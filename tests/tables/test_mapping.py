@@ -176,8 +176,9 @@ def test_a_level_logger_with_dates_and_times_in_two_columns(write, tmp_path):
         read({"value": "LEVEL", "time": "Date"})
     with pytest.raises(InputError, match="one column 'name'"):
         read({"value": "LEVEL", "time": "Date + Time"}, "name,x,y\nMW-3,0.5,1\nMW-4,1,1\n")
-    with pytest.raises(InputError, match=r"found no column 'x'.*places = "):
+    with pytest.raises(InputError, match=r"found no column 'x'.*places = ") as error:
         read_sensors(path, 2, columns={"value": "LEVEL", "time": "Date + Time"}, clock=clock)
+    assert 'columns = { x = "NAME" }, where NAME is one of ' in str(error.value)
 
 
 def test_exports_that_are_no_tables_are_named(write):

@@ -38,6 +38,7 @@ from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problems import AnyProblem, PythonSpec
 from invlift.app.runs.sampling import choice_of, target_of
 from invlift.app.runs.starts import RoughStarts, Starts, chosen_starts
+from invlift.problems.starts.search import PHASES
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import compile_chain
 from invlift.samplers.chains.workers import single_threaded_blas
@@ -83,6 +84,9 @@ def check_problem(
         for each in found:
             on_finding(each)
 
+    def begin(step: str) -> None:
+        PHASES.info("checking %s", step, extra={"chain": 0})
+
     with single_threaded_blas(), ThreadPoolExecutor() as pool:  # compile in parallel
         lifted = target_of(problem, KERNEL)  # a run uses the same programs
         position = jax.ShapeDtypeStruct((lifted.dimension,), float)
@@ -95,13 +99,16 @@ def check_problem(
         dependence = pool.submit(check_dependence, problem)
         level = pool.submit(check_level, problem)
         finer = pool.submit(finer_model, problem)
+        begin("mesh, tables and prior")
         tell(check_tables(problem, spec))
         tell(prior.result())
         starts = chosen_starts(problem, "prior", 1)(KERNEL, lifted, seed)
         starts = with_first(starts, lambda _, *arguments: evaluate(*arguments))
         tell(of_start := check_start(starts))
+        begin("what the prior predicts")
         tell(level.result() + predictions.result() + dependence.result() + time_step.result())
         is_fitted = all(each.level != "bad" for each in of_start)
+        begin("derivatives")
         # If the start is far from the readings, its values are near overflow, and correct
         # derivatives may fail the test there.
         position = starts[0] if is_fitted else usual_position(lifted)
@@ -110,7 +117,9 @@ def check_problem(
         if is_fitted:
             fit = starts.first.fit if isinstance(starts, Starts) else None
             tell(check_told(problem, fit))
+            begin("the error of the mesh")
             tell(check_mesh_error(problem, finer.result(), fit))
+            begin("a step of the sampler")
             tell([check_step(lifted, point, seed)])
             tell(check_method(problem))
     return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{problem}")

@@ -11,9 +11,10 @@ from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problems import AnyProblem, PythonSpec
 from invlift.app.runs.quantities import field_prior
 from invlift.fem.fields.base import Nominal
-from invlift.fem.mesh.checks import place
+from invlift.fem.mesh.checks import listing, place
 from invlift.fem.mesh.geometry import find_cells
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.fem.readings.sensors import Sensors
 from invlift.problems.problem import InverseProblem
 
 #: Fewest mesh widths across the range of the prior that resolve it, and fewest for which the field
@@ -111,14 +112,10 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
     notes, is_file = [], isinstance(spec, ProblemSpec)
     columns = (
         sensors.points, sensors.minus, sensors.electrodes, sensors.experiments, sensors.surveys,
-        sensors.times, sensors.averaged_over,
+        sensors.times, sensors.averaged_over, sensors.kinds,
     )  # fmt: skip
     places = np.column_stack([each.astype(str) for each in columns if each is not None])
-    if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
-        what = "the place" if sensors.electrodes is None else "the electrodes"
-        what += "" if sensors.times is None else " and time"
-        rows = "1 row repeats" if num_repeats == 1 else f"{num_repeats} rows repeat"
-        notes.append(f"{rows} {what} of another")
+    notes += _repeats(sensors, places)
     if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
     if sensors.experiments is not None and is_file and not (spec.experiment or spec.survey):
@@ -144,6 +141,31 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
         counts = [f"{np.count_nonzero(sensors.kinds == kind)} {kind}" for kind in kinds]
         size += f" ({', '.join(counts)})"
     return Finding(level, "sensors", "; ".join([size, *notes]))
+
+
+def _repeats(sensors: Sensors, places: np.ndarray) -> list[str]:
+    """A note on rows of one place, from texts of the places, (d, k): which, and what to do."""
+    _, first, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
+    first = first[group.ravel()]
+    later = np.flatnonzero(first != np.arange(len(first)))
+    if not later.size:
+        return []
+    what = "the place" if sensors.electrodes is None else "the electrodes"
+    what += "" if sensors.times is None else " and time"
+
+    def named(row: int) -> str:
+        label = "" if sensors.labels is None else f" ({sensors.labels[row]})"
+        return f"row {sensors.rows[row]}{label}"
+
+    is_same = sensors.values[later] == sensors.values[first[later]]
+    pairs = [
+        f"{named(row)} that of {named(first[row])} with {'the same' if same else 'another'} value"
+        for row, same in zip(later, is_same, strict=True)
+    ]
+    rows = "1 row repeats" if later.size == 1 else f"{later.size} rows repeat"
+    remedy = "remove a row that was copied by mistake; " if is_same.any() else ""
+    remedy += "each row counts as a measurement of its own"
+    return [f"{rows} {what} of another: {listing(pairs, 3)} ({remedy})"]
 
 
 def check_places(problem: AnyProblem) -> list[Finding]:

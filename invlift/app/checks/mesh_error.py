@@ -113,7 +113,9 @@ def check_mesh_error(
         reason = "not estimated, as there is no solution on the refined mesh"
         return [Finding("note", "mesh error", reason)]
     searched, largest = problem.searched, errors.readings.max()
-    detail = f"readings are off by {_in_words(searched, errors.readings)}, "
+    is_set = _is_set(problem)
+    detail = f"with {is_set} " if is_set else ""
+    detail += f"readings are off by {_in_words(searched, errors.readings)}, "
     detail += f"means of the posterior by up to {errors.shift:.2g} of their sd"
     does_hold = _does_hold(errors.beyond)
     if problem.model.is_corrected and not does_hold:
@@ -186,7 +188,10 @@ def mesh_doubts(problem: InverseProblem, errors: Errors | None) -> list[tuple[st
     """What is wrong with the mesh at the draws of a run, if anything is, and what to do."""
     if errors is None or not np.nanmax(errors.readings) > TOO_LARGE:
         return []
-    text = "the mesh is too coarse for these sensors: its error moves readings by "
+    text = "the mesh is too coarse for these sensors: "
+    is_set = _is_set(problem)
+    text += f"{is_set} is set and is not enough; " if is_set else ""
+    text += f"its error {'still ' if is_set else ''}moves readings by "
     ratio = np.nanmax(errors.readings) / NOTABLE
     advice = _remedy(problem, ratio, _does_hold(errors.beyond))
     return [(text + _in_words(problem, errors.readings), advice)]
@@ -206,6 +211,13 @@ def _in_words(problem: InverseProblem, errors: np.ndarray) -> str:
     worst = int(np.nanargmax(errors))
     text = f"up to {errors[worst]:.2g} sd of the noise, at {name_of_reading(problem, worst)}"
     return text + f" (median {np.nanmedian(errors):.2g})"
+
+
+def _is_set(problem: InverseProblem) -> str:
+    """What takes out errors of the mesh already, as in a problem file; "" if nothing does."""
+    model = problem.model
+    value = '"mode"' if model.is_corrected else model.on_mesh.num_refined
+    return f"refine_solution = {value}" if value else ""
 
 
 def _remedy(problem: InverseProblem, ratio: float, does_hold: bool) -> str:

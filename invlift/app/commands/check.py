@@ -44,7 +44,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         console.print(f"[{STYLES[finding.level]}]{finding.level:>4}[/]  ", end="")
         say(console, str(finding))
 
-    with phases_display(errors, "looking, the first time also compiling"):
+    with phases_display(errors, "reading the problem"):
         report = interruptible(partial(check_problem, on_finding=show), problem, spec)
     say(console, f"\n{report.verdict}")
     if picture is not None:

@@ -70,7 +70,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
         objections, starts = kept_objections(directory), settings.starts
         if objections is None or not parsed.resume:
             try:
-                with phases_display(errors, "looking for starts, the first time also compiling"):
+                which = f"chain 0 (the first of {settings.chains}): "
+                with phases_display(errors, "preparing the search for starts", which):
                     objections, starts = interruptible(
                         find_objections, problem, spec, max_seconds=settings.budget
                     )

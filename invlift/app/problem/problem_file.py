@@ -7,6 +7,7 @@ checked where it is read, with `ProblemSpec.where` to say which key is to blame.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,6 +30,13 @@ _HEADINGS = {("sampler", "options")}
 _NAMED = {("experiment",), ("survey",)}
 #: Keys of [pde] that say what times mean.
 _OF_CLOCK = tuple(ClockTable.model_fields)
+
+#: Remedy for a line that is not TOML; and patterns of frequent mistakes in one, with a remedy.
+_WRITE = "write key = value, with text in quotes and each key once"
+_FREQUENT = (
+    (r"=\s*[+-]?\d+,\d", "write numbers with a decimal point, 0.5"),
+    (r'"[^"]*\\', "write a path with /, or in single quotes, as \\ has a meaning in double ones"),
+)
 
 
 class RunOptions:
@@ -122,9 +130,23 @@ def read_problem(path: str | os.PathLike) -> ProblemSpec:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as reason:
-        remedy = "write key = value, with text in quotes and each key once"
-        raise InputError(file, "valid TOML", f"{reason}", remedy) from None
+        raise InputError(file, "valid TOML", *_wrong_line(text, f"{reason}")) from None
     return parse_problem(data, path)
+
+
+def _wrong_line(text: str, reason: str) -> tuple[str, str]:
+    """Return what was found in a file that is not TOML, with the line, and a remedy for the line.
+
+    The line's number is at the end of the parser's message, as its errors have no such attribute
+    before Python 3.14.
+    """
+    place = re.search(r"\(at line (\d+), column \d+\)$", reason)
+    lines = re.split(r"\r?\n", text)
+    number = int(place[1]) if place else 0
+    if not 0 < number <= len(lines) or not (line := lines[number - 1].strip()):
+        return reason, _WRITE
+    remedy = next((remedy for pattern, remedy in _FREQUENT if re.search(pattern, line)), _WRITE)
+    return f"{reason}: {line[:80]}", remedy
 
 
 def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSpec:
@@ -178,7 +200,8 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
     if kind == UNKNOWN and remedy == "remove it":
         remedy = _move(path, data) or remedy
     listed = ", ".join(where_in("", other.path) for other in others[:4])
-    remark = f" (and {len(others)} more: {listed}{', ...' * (len(others) > 4)})" if others else ""
+    listed += f", and {len(others) - 4} more" if len(others) > 4 else ""
+    remark = f" (further mistakes: {listed})" if others else ""
     return InputError(where_in(file, path), expected, found, remedy + remark)
 
 

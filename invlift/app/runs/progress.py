@@ -16,12 +16,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 
 from invlift.problems.starts.search import PHASES
+from invlift.programs.compilation import Program
 from invlift.samplers.chains.chain import Progress
 
 logger = logging.getLogger(__name__)
 
 #: Shortest time between two lines with the same name, and between two changes of a line, s.
 LINE_INTERVAL, CHANGE_INTERVAL = 10.0, 0.2
+#: Longest time without a line during one phase, s.
+LONGEST_SILENCE = 60.0
 
 
 @contextmanager
@@ -77,25 +80,41 @@ def _now_and_then(
 
 
 @contextmanager
-def phases_display(console: Console, text: str) -> Iterator[None]:
-    """Show a text and the phase of the search for starts.
+def phases_display(console: Console, first: str, before: str = "") -> Iterator[None]:
+    """Show what is done: the first phase, then those that are told, each after a text.
 
-    A terminal shows a line that changes. Otherwise lines are printed, the first after ten seconds.
+    Each line says whether programs are compiled, and the seconds since the start. A terminal shows
+    a line that changes. Otherwise a line is printed for a new phase, at most every ten seconds, and
+    every minute for one that lasts.
     """
-    began = last = time.monotonic()
-    with console.status(text) as status:
+    began, phase, is_over = time.monotonic(), first, threading.Event()
 
-        def show(chain: int, phase: str) -> None:
-            nonlocal last
-            if console.is_terminal:
-                status.update(f"{text}: {phase}")
-            elif (now := time.monotonic()) - last > LINE_INTERVAL:
-                last = now
-                line = f"{phase}, after {now - began:.0f} s"
-                console.print(line, highlight=False, soft_wrap=True)
+    def show(chain: int, text: str) -> None:
+        nonlocal phase
+        phase = f"{before}{text}"
 
-        with _starts_told(show):
-            yield
+    def line() -> str:
+        compiling = " (compiling)" if Program.compiling else ""
+        return f"{phase}{compiling}, after {time.monotonic() - began:.0f} s"
+
+    with console.status(first) as status:
+
+        def tell() -> None:
+            told, last = None, began
+            while not is_over.wait(1.0 if console.is_terminal else LINE_INTERVAL):
+                if console.is_terminal:
+                    status.update(line())
+                elif phase != told or time.monotonic() - last >= LONGEST_SILENCE:
+                    told, last = phase, time.monotonic()
+                    console.print(line(), highlight=False, soft_wrap=True)
+
+        # The thread also tells of a phase that lasts, such as the compilation of a large program.
+        threading.Thread(target=tell, daemon=True).start()
+        try:
+            with _starts_told(show):
+                yield
+        finally:
+            is_over.set()
 
 
 @contextmanager

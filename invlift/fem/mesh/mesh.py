@@ -6,6 +6,7 @@ no degenerate, duplicate or overlapping elements.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -378,6 +379,10 @@ class Mesh:
         return values
 
 
+#: A number and a letter, as of a unit behind it.
+_WITH_UNIT = re.compile(r"\s*[+-]?[\d.]+(e[+-]?\d+)?\s*[^\W\d]", re.IGNORECASE)
+
+
 def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | None) -> InputError:
     """Return the error for a name that the mesh does not have."""
     present = ", ".join(repr(k) for k in sorted(known)) or "none at all"
@@ -387,10 +392,11 @@ def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | No
         remedy = f"{name!r} is a subdomain: a boundary condition needs a group of its facets"
     elif kind == "subdomain" and name in mesh.boundaries:
         remedy = f"{name!r} is a boundary group: name a group of cells"
+    elif "field" in kind and _WITH_UNIT.match(name):
+        remedy = "write a number without its unit, or an expression such as 1 + 2 * x"
     elif "field" in kind and (unknown := unknown_name(name)):
         found = f"the unknown name {unknown[0]!r} in {name!r}"
-        expected = f"a {kind} of mesh {mesh.name!r} (it has: {present}), or an expression"
-        return InputError(where or mesh.name, expected, found, unknown[1])
+        return InputError(where or mesh.name, _of_fields(mesh, kind, present), found, unknown[1])
     elif "field" in kind:
         remedy = "use one of these names or save the field as scalars in the mesh file"
     else:
@@ -398,7 +404,14 @@ def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | No
         if Path(mesh.name).suffix == ".xdmf":
             remedy += "; if a second file has the tags of facets, name it: facets"
     expected = f"a {kind} of mesh {mesh.name!r} (it has: {present})"
+    expected = _of_fields(mesh, kind, present) if "field" in kind else expected
     return InputError(where or mesh.name, expected, repr(name), remedy)
+
+
+def _of_fields(mesh: Mesh, kind: str, present: str) -> str:
+    """What may stand for a field."""
+    allowed = f"a number, an expression in {', '.join('xyz'[: mesh.dim])}"
+    return f"{allowed}, or a {kind} of mesh {mesh.name!r} (it has: {present})"
 
 
 def check_anchored(mesh: Mesh, groups: Iterable[str]) -> None:

@@ -168,6 +168,13 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
     }
     yield from figure(titles_of_checks, "cividis")
     yield from figure({MESH_ERROR: "error of the mesh, sd of the noise"}, "magma")
+    if MESH_ERROR in fields:
+        yield _hint(
+            "Error of the mesh: the error of a reading, mesh_error in sensor_fit.csv, is a sum of "
+            "parts, one of each node. The map has at each node the root of the sum over all "
+            "readings of the squares of these parts, in standard deviations of the noise. Parts "
+            "have both signs, so the values of the map do not add up to the error of a reading."
+        )
     yield _hint("Quantiles are pointwise. All numbers are in posterior.vtu.")
     yield _image(_plot_mesh(posterior), "Mesh, boundary groups and sensors")
 

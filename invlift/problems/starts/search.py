@@ -155,7 +155,7 @@ def _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation) -> It
     lifted_target = problem.lifted()
     is_drawn = lifted_target.is_dense or approximation is not None
     for attempt in range(MAX_STARTS):
-        PHASES.info("looking at start %d", attempt + 1, extra={"chain": chain})
+        PHASES.info("searching for a start, attempt %d", attempt + 1, extra={"chain": chain})
         if is_drawn:
             lifted, logdensity = _lifted_draw(problem, approximation, seed, chain, attempt)
         else:
