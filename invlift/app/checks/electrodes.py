@@ -1,4 +1,4 @@
-"""Electrodes: how large or how close they are, and what they are driven by."""
+"""Checks of electrodes: size, spacing, injections, and errors of the mesh near them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import Program, program
 from invlift.unknowns.priors.partly_known import PartlyKnownPrior
 
-#: Share of a reading of uniform ground that a mesh may miss it by without a note, and without a
-#: doubt in the verdict on a run.
+#: Relative errors of readings of uniform ground from which on there is a note, and a doubt in the
+#: verdict on a run.
 FAR_OFF, TOO_FAR_OFF = 0.03, 0.1
 
 REMEDY = "refine the mesh near electrodes, or take it further out"
 
-#: Fewest edges across an electrode of which the error of readings elsewhere is a per cent or so.
+#: Number of edges across an electrode with which readings elsewhere have an error of about 1 %.
 FEW_EDGES = 3
-#: What is to be added to impedances for voltages as those of a fine mesh, over the length of an
-#: edge divided by the conductivity: tests/benchmarks/bench_electrode_mesh.py.
+#: Addition to impedances that gives the voltages of a fine mesh, in units of the length of an edge
+#: divided by the conductivity: tests/benchmarks/bench_electrode_mesh.py.
 ADDED = 0.1
-#: Share of an impedance from which on this is remarkable.
+#: Fraction of an impedance from which on there is a note on this addition.
 MUCH_ADDED = 0.1
 REFINE = "refine the mesh at the ends of the electrodes, or set [mesh] refine_solution"
 
@@ -46,7 +46,7 @@ def _transformed(prior, white):
 
 
 def check_electrodes(problem: InverseProblem) -> Finding:
-    """Number and size, pairs that drive, and how well the mesh has uniform ground."""
+    """Report the number and size of electrodes, the injections, and errors due to the mesh."""
     sensors, names = problem.sensors, problem.sensors.electrode_groups
     num, advice = len(names or sensors.positions), ""
     if names:
@@ -68,10 +68,10 @@ def check_electrodes(problem: InverseProblem) -> Finding:
 def _contacts(
     problem: InverseProblem, names: Sequence[str], is_at_driven: bool
 ) -> tuple[str, str, str]:
-    """How large they are, and what is wrong where too few edges of the mesh are across one.
+    """Return the level, the sizes of electrodes with an area, and notes on a mesh too coarse.
 
     Near the ends of an electrode the current density varies over a distance of impedance times
-    conductivity.  With longer edges a current meets less resistance there.
+    conductivity.  With longer edges the resistance to a current is too low there.
     """
     mesh, known = problem.mesh, problem.model.on_mesh
     facets = [mesh.facets(name) for name in names]
@@ -80,7 +80,7 @@ def _contacts(
     what = "wide" if mesh.dim == 2 else "in area"
     detail = f"electrodes of {counts.min()} to {counts.max()} boundary facets, "
     detail += f"{sizes.min():.3g} to {sizes.max():.3g} {what}"
-    # Of the mesh that the equation is solved on; in space two triangles are a square.
+    # Edges of the mesh on which the equation is solved; in space two triangles make a square.
     across = (counts if mesh.dim == 2 else np.sqrt(counts / 2.0)) * 2.0**known.num_refined
     notes = []
     if across.min() < FEW_EDGES:
@@ -99,7 +99,7 @@ def _contacts(
 
 
 def _points(problem: InverseProblem, numbers: np.ndarray) -> tuple[str, str]:
-    """How close they are, and what the mesh makes of uniform ground with a flat surface."""
+    """Return the level, the smallest spacing, and errors of readings of uniform flat ground."""
     positions = problem.sensors.positions
     detail = f"point electrodes, the closest two {pdist(positions).min():.3g} apart"
     errors = _errors_of_uniform_ground(problem, numbers)
@@ -110,9 +110,9 @@ def _points(problem: InverseProblem, numbers: np.ndarray) -> tuple[str, str]:
 
 
 def _errors_of_uniform_ground(problem: InverseProblem, numbers: np.ndarray) -> np.ndarray:
-    """By what share readings of uniform ground are wrong on the mesh; (0,) where nobody knows.
+    """Return relative errors of readings of uniform ground on the mesh; (0,) if unknown.
 
-    That of flat ground is known in closed form.
+    The exact readings are known for flat ground.
     """
     positions, prior = problem.sensors.positions, problem.prior
     if np.ptp(positions[:, -1]) > 0.0 or isinstance(prior, PartlyKnownPrior):
@@ -130,7 +130,7 @@ def _in_words(errors: np.ndarray) -> str:
 
 
 def electrode_doubts(problem: InverseProblem) -> list[tuple[str, str]]:
-    """What is wrong with the mesh of point electrodes, if anything is, and what to do."""
+    """Return doubts about the mesh of point electrodes, each with a remedy."""
     sensors = problem.sensors
     if sensors is None or sensors.electrodes is None or sensors.electrode_groups:
         return []

@@ -1,4 +1,4 @@
-"""From a problem file's content to the objects that compute: mesh, sensors, inverse problem."""
+"""Construction of the mesh, the sensors and the inverse problem of a problem file."""
 
 from __future__ import annotations
 
@@ -45,29 +45,29 @@ from invlift.unknowns.priors.base import Prior
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InverseProblem:
-    """Read what a problem file names and put the inverse problem together.
+    """Read the files that a problem file names, and build the inverse problem.
 
     Parameters
     ----------
     spec : ProblemSpec
-        Of :func:`read_problem`.
+        As from :func:`read_problem`.
     needs_values : bool
-        Whether the sensor table must have readings; if not, they are taken as zero wherever there
-        are none, and the noise as known.
+        If True, the sensor table must have readings.  If False, missing readings are zero, and the
+        noise is known.
 
     Returns
     -------
     InverseProblem
-        With the mesh of the file, its sensors, and the units that it names.
+        The problem with its mesh, sensors and units.
 
     Raises
     ------
     InputError
-        If a file, group, field or sensor is not what it should be.
+        If a file, group, field or sensor is missing or not valid.
     """
     mesh, times = read_mesh_of(spec), spec.mesh.refine_solution
     is_corrected = times == AT_MODE and needs_values
-    if times == AT_MODE:  # without readings there is no mode: what is simulated is on a finer mesh
+    if times == AT_MODE:  # without readings there is no mode: simulate on a finer mesh instead
         times = 0 if needs_values else 1
     read = _read_points if spec.electrodes is None else read_electrodes
     mesh, readings, make = read(spec, mesh, needs_values)
@@ -76,7 +76,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
         options = {"known": spec.conductivity.known, "location": prior.location}
         forward = forward_map(**options, refine_solution=times)
-        # Without readings there is no noise in them yet, of whatever scale.
+        # The scale of the noise is not used without readings.
         noise = build_noise(spec, sensors) if needs_values else _limited(known_noise(1.0), sensors)
         problem = inverse_problem(forward, prior, noise, sensors.values)
         if is_corrected:
@@ -87,7 +87,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
 
 
 def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str]:
-    """Units of time, the solution, its readings and their noise, and the logarithm of the field."""
+    """Return the units of draws: solutions, readings, noise, log-field, unknowns and time."""
     units = spec.units or UnitsTable()
     names = [*problem.model.solutions, PREDICTED] if units.solution else []
     drawn, kinds = problem.shapes_of_draws(), problem.sensors.kinds
@@ -104,7 +104,7 @@ def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str
 
 
 def _of_solution(spec: ProblemSpec) -> list[str]:
-    """Names of unknowns in the unit of the solution, of those that may be unknown."""
+    """Return names that an unknown in the unit of the solution may have."""
     found = [f"offset_{group}" for group in spec.observations.offset]
     for name, pde in spec.experiments.items():
         own = [f"dirichlet_{group}" for group in pde.dirichlet]
@@ -114,7 +114,7 @@ def _of_solution(spec: ProblemSpec) -> list[str]:
 
 
 def read_mesh_of(spec: ProblemSpec) -> Mesh:
-    """The mesh of a problem file, in its unit of length."""
+    """Read the mesh of a problem file, in the problem's unit of length."""
     table = spec.mesh
     with errors_at(lambda path: spec.where("mesh", "unit") if path[-1] == "unit" else path):
         wanted = spec.units.length if spec.units else ""
@@ -124,10 +124,7 @@ def read_mesh_of(spec: ProblemSpec) -> Mesh:
 
 
 def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
-    """The mesh, the readings in use, and what makes of them their table and what makes a model.
-
-    The readings of one experiment after those of the other.
-    """
+    """Read and locate the sensors; return the mesh, the observation and :func:`_experiments`."""
     clock = None
     if spec.pde.storage is not None:
         clock = spec.pde.clock._replace(written=spec.observations.time_unit)
@@ -148,7 +145,7 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
 
 
 def _experiments(spec: ProblemSpec, mesh: Mesh, observation: Observation):
-    """Readings by their experiments, and what makes a model."""
+    """Sort readings by experiment; return their table and a function that makes the model."""
     sensors = observation.sensors
     if spec.experiment:
         observation = observation.take(_order_by_experiment(spec, observation))
@@ -162,7 +159,7 @@ def _experiments(spec: ProblemSpec, mesh: Mesh, observation: Observation):
 def _by_survey(
     spec: ProblemSpec, mesh: Mesh, readings: Observation | Sensors, make: Callable
 ) -> tuple[Sensors, Callable[..., ForwardModel]]:
-    """What ``make`` makes of readings: their table and what makes a model, of all surveys."""
+    """Apply ``make`` to the readings of each survey, and join the tables and the models."""
     if not spec.survey:
         return make(readings)
     sensors = readings.sensors if isinstance(readings, Observation) else readings
@@ -195,9 +192,9 @@ def _by_survey(
 
 
 def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndarray:
-    """Positions of the readings, those of one experiment after those of the other.
+    """Return the indices of the readings, sorted by experiment.
 
-    First come those that are of none, as of the conductivity itself.
+    Readings of no experiment, such as those of the conductivity, come first.
     """
     names, sensors = list(spec.experiment), observation.sensors
     where = f"{sensors.name}, column experiment"
@@ -219,7 +216,7 @@ def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndar
 
 
 def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **options):
-    """The model of the readings."""
+    """Assemble the model of the readings."""
     clock = spec.pde.clock
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
     storage = _storage(spec, mesh)
@@ -249,36 +246,36 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
 
 
 def _thickness(spec: ProblemSpec, mesh: Mesh):
-    """The thickness as :func:`assemble_poisson` takes it."""
+    """Return the thickness in the form that :func:`assemble_poisson` needs."""
     given = spec.pde.thickness
     return mesh.field(given, spec.where("pde", "thickness")) if isinstance(given, str) else given
 
 
 def _prior_at(table: PriorTable, mesh: Mesh, where: Callable[..., str]) -> Prior:
-    """The prior of a table that is not [prior], whose errors are of its own keys."""
+    """Build the prior of a table other than [prior]; errors name the keys of that table."""
     with errors_at(lambda path: where(*path[path[0] == "prior" :])):
         return table.build(mesh, where)
 
 
 def _storage(spec: ProblemSpec, mesh: Mesh):
-    """The storage as :func:`assemble_poisson` takes it."""
+    """Return the storage in the form that :func:`assemble_poisson` needs."""
     storage = spec.pde.storage
     if isinstance(storage, StorageField):
         return _prior_at(storage.field, mesh, partial(spec.where, "pde", "storage", "field"))
     return value_of(storage)
 
 
-#: Conditions as the library calls them, by the keys of [pde].
+#: Keys of [pde] -> names of conditions in the library.
 _CONDITIONS = {key: key for key in ConditionsTable.model_fields} | {"point_source": "point_sources"}
 
 
 def boundary_conditions(
     mesh: Mesh, pde: ConditionsTable, where: Callable[..., str], clock: Clock | None = None
 ) -> dict:
-    """Source and boundary conditions as :func:`assemble_poisson` takes them."""
+    """Return source and boundary conditions in the form that :func:`assemble_poisson` needs."""
 
     def built(keys, value):
-        """A number, also one that changes, a field of the mesh by its name, or a distribution."""
+        """Build a value: a number, a schedule, a field of the mesh, or a distribution."""
         if isinstance(value, BoundaryNormalTable):
             return value.on(mesh, where(*keys, "mean"), keys[1])
         if isinstance(value, ScheduleTable):
@@ -303,20 +300,23 @@ def boundary_conditions(
 
 
 def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
-    """Noise that a problem file gives to the readings of the sensors in use.
+    """Build the noise of the sensors in use.
 
-    An InputError if it needs a column that the sensor table lacks.
+    Raises
+    ------
+    InputError
+        If the noise needs a column that the sensor table does not have.
     """
     with errors_at(partial(_key_of, spec, sensors)):
         return _limited(spec.noise.build(sensors, partial(spec.where, "noise")), sensors)
 
 
 def _limited(noise: Noise, sensors: Sensors) -> Noise:
-    """The noise of readings some of which are censored."""
+    """Return the noise, with the limits of censored readings if there are any."""
     return noise if sensors.limits is None else noise.with_limits(sensors.limits)
 
 
-#: Tables of the problem file by what the library calls their content.
+#: Names in errors of the library -> tables of the problem file.
 _TABLES = {
     "offset": ("observations", "offset"),
     "conductivity": ("conductivity", "known"),
@@ -325,11 +325,10 @@ _TABLES = {
 
 
 def _key_of(spec: ProblemSpec, sensors: Sensors, path: KeyPath) -> str | KeyPath:
-    """The key, or the row or column of the table, that an error of the library is about.
+    """Translate the place in an error of the library to a key of the file or a row of the table.
 
-    The library blames keys of the prior, the noise and the electrodes; the source or a boundary
-    condition by its argument; and readings, by their index among those in use or all of them.
-    Anything else stays as it is.
+    Errors of the library name a key of the prior, the noise or the electrodes, the argument of a
+    source or boundary condition, or the index of a reading.  Any other place is unchanged.
     """
     keys, equation = (), ("electrodes",) if spec.electrodes else ("pde",)
     if path[0] == "experiment":

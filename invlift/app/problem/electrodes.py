@@ -1,4 +1,4 @@
-"""Electrodes of a problem file: their voltages, and what makes a model of them."""
+"""Electrodes of a problem file: tables of voltages, and functions that make their models."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ from invlift.unknowns.named import Unknown
 def read_electrodes(
     spec: ProblemSpec, mesh: Mesh, needs_values: bool
 ) -> tuple[Mesh, Sensors, Callable]:
-    """The mesh with its electrodes, the voltages, and what makes of them a table and a model.
+    """Read the voltages, and find the electrodes on the mesh.
 
-    In the table the voltages of one injection are after those of the other.
+    Return the mesh with boundary groups of the electrodes, the table, and a function of a table.
+    That function returns the table sorted by injection and a function that makes the model.
     """
     table, where = spec.electrodes, partial(spec.where, "electrodes")
     are_points = table.surface is not None
@@ -89,7 +90,7 @@ def _electrodes_with_area(
     impedance,
     offsets: Mapping[str, Offset],
 ):
-    """Voltages between electrodes by their injections, and what makes a model."""
+    """Sort voltages by injection; return their table and a function that makes the model."""
     patterns = patterns_of(sensors, names)
     injections = injections_of(patterns)
     sensors, weights = sensors.take(injections.order), patterns.weights[injections.order]
@@ -113,7 +114,7 @@ def _electrodes_with_area(
 
 
 def _point_electrodes(mesh: Mesh, sensors: Sensors, *, offsets: Mapping[str, Offset], surface: str):
-    """Readings of points of the ground by their injections, and what makes a model."""
+    """Sort readings by injection; return their table and a function that makes the model."""
     positions = positions_in(mesh, sensors.positions, sensors.name)
     numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
     patterns = patterns_of_pairs(numbers + 1, len(positions) + 1)  # the first is far away
@@ -141,7 +142,7 @@ def _combined(
     sensors: Sensors,
     weights: np.ndarray,
 ) -> ForwardModel:
-    """The readings of a model that gives voltages of the injections, with their offsets."""
+    """Combine the voltages of the injections to readings, and add the offsets."""
     if offsets:
         matrix = np.eye(len(weights)) if injections.matrix is None else injections.matrix
         return with_offsets(model, offsets, matrix, sensors, weights)

@@ -1,4 +1,4 @@
-"""The door for NumPyro models."""
+"""Inverse problems of NumPyro models."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from invlift.problems.numpyro.numpyro_problem import NumPyroProblem, numpyro_pro
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
 
-#: Steps of a model of few unknowns cost little, and short ones make fewer trajectories fail where
-#: its posterior is strongly curved.
+#: With few unknowns steps are cheap, and with short steps fewer trajectories fail where the
+#: posterior is strongly curved.
 ACCEPTANCE = 0.95
 
 
 class NumPyroModel(NumPyroProblem):
-    """The inverse problem of a NumPyro model, which samples itself.  See :func:`from_numpyro`."""
+    """The inverse problem of a NumPyro model, with a sampler.  See :func:`from_numpyro`."""
 
     def sample(
         self,
@@ -31,17 +31,18 @@ class NumPyroModel(NumPyroProblem):
         draws: int | Literal["converged"] = 3000,
         **options,
     ) -> dict[str, np.ndarray]:
-        """Draws of the latent and deterministic sites, as ``MCMC.get_samples`` gives them.
+        """Sample the model; return draws of sites in the form of ``MCMC.get_samples``.
 
-        Arrays (chains * draws, ...) by name, with a warning where they have not converged.
+        The latent and deterministic sites are arrays (chains * draws, ...) by name.  A warning is
+        given if the chains have not converged.
 
         Parameters
         ----------
         kernel : str or Kernel, optional
-            By default constrained HMC whose steps are accepted 19 times of 20.
+            By default constrained HMC with a target acceptance of 0.95.
         warmup, draws, **options
-            As those of :func:`~invlift.app.runs.sampling.sample`, which says what is raised:
-            ``chains``, ``seed``.  ``draws="converged"`` goes on until the verdict is good.
+            As for :func:`~invlift.app.runs.sampling.sample`, for example ``chains`` and ``seed``;
+            errors are the same.  With ``draws="converged"`` it runs until the verdict is good.
         """
         kernel = KERNELS["chmc"](target_acceptance=ACCEPTANCE) if kernel is None else kernel
         run = sample(self, kernel, warmup=warmup, draws=draws, **options)
@@ -53,31 +54,31 @@ class NumPyroModel(NumPyroProblem):
 
 
 def from_numpyro(model: Callable, *args, **kwargs) -> NumPyroModel:
-    """Inverse problem of a NumPyro model as it stands.
+    """Make the inverse problem of a NumPyro model, without changes to the model.
 
-    Latent sites become maps of standard normal variables, whatever their parameters depend on: what
-    is written centred is sampled without its funnel.  Observed sites with a continuous distribution
-    are lifted (Au, Graham & Thiery 2023, section 3); all others, such as counts and
+    Latent sites become functions of standard normal variables, whatever their parameters depend on.
+    So a centred parametrisation is sampled without its funnel.  Observed sites with a continuous
+    distribution are lifted (Au, Graham & Thiery 2023, section 3).  All others, such as counts and
     ``numpyro.factor``, stay in the density.
 
     Parameters
     ----------
     model : callable
         Plates, ``deterministic``, ``mask``, ``scale``, ``obs_mask`` and handlers around it, such as
-        ``reparam``, may be used.  Which sites there are must not depend on values.
+        ``reparam``, may be used.  The set of sites must not depend on values.
     *args, **kwargs
-        Of the model, as ``MCMC.run`` would be given them.
+        Arguments of the model, as for ``MCMC.run``.
 
     Returns
     -------
     NumPyroModel
-        Draws hold the latent and deterministic sites by their names.
+        Its draws hold the latent and deterministic sites by name.
 
     Raises
     ------
     InputError
-        Naming the site, if one is discrete or improper and latent, a plate takes part of its data,
-        a reading is outside its support, or nothing can be lifted: see
+        If a latent site is discrete or improper, a plate takes part of its data, a reading is
+        outside its support, or nothing can be lifted.  The message names the site: see
         :func:`~invlift.problems.numpyro.numpyro_search.find_sites`.
     """
     made = numpyro_problem(model, *args, **kwargs)

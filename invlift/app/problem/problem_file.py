@@ -1,7 +1,7 @@
-"""The problem file: TOML in, a checked `ProblemSpec` out, and back.
+"""Reading, checking and writing of problem files in TOML.
 
-Only the file itself is looked at here. What it names (mesh, groups, fields, sensor table) is
-checked where it is read, with `ProblemSpec.where` to say which key is to blame.
+Only the file itself is checked here. The mesh, groups, fields and sensor table that it names are
+checked when they are read, and their errors name the key by `ProblemSpec.where`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from invlift.errors import InputError, KeyPath, closest
 from invlift.files.input_files import read_text
 from invlift.files.tables import PROBLEM, Table, json_schema
 
-#: Tables within a section that are written with a heading of their own.
+#: Tables within a section that have a separate heading.
 _HEADINGS = {("sampler", "options")}
-#: Sections of tables by name.
+#: Sections that hold tables by name.
 _NAMED = {("experiment",), ("survey",)}
-#: Keys of [pde] that say what times mean.
+#: Keys of [pde] for units of time and dates.
 _OF_CLOCK = tuple(ClockTable.model_fields)
 
 #: Remedy for a line that is not TOML; and patterns of frequent mistakes in one, with a remedy.
@@ -40,18 +40,18 @@ _FREQUENT = (
 
 
 class RunOptions:
-    """Methods of a table that has sections ``sampler`` and ``output``, and a name, ``_file``."""
+    """Methods of a problem with the sections ``sampler`` and ``output``, and a name, ``_file``."""
 
     def where(self, section: str, *keys: str | int) -> str:
-        """Return how error messages call a key, for example "problem.toml, [prior] range"."""
+        """Return the name of a key in error messages, for example "problem.toml, [prior] range"."""
         return where_in(self._file, (section, *keys))
 
     def with_overrides(self, *, out: str | os.PathLike | None = None, **sampler: Any) -> Self:
         """Return the problem with command-line options in place of the file's values.
 
-        ``out`` is the output directory, relative to the working directory; the rest are keys of the
-        sampler, ``draws`` for example: numbers also as the text that was typed, None where an
-        option was not given. An InputError names the option, for example ``--draws``.
+        ``out`` is the output directory, relative to the working directory. The others are keys of
+        the sampler, for example ``draws``. Numbers may be texts, and None is an option that was not
+        given. An InputError names the option, for example ``--draws``.
         """
         typed = {key: as_typed(value) for key, value in sampler.items() if value is not None}
         given = {"sampler": typed, "output": {} if out is None else {"dir": os.fspath(out)}}
@@ -68,7 +68,7 @@ class RunOptions:
         )
 
     def _validated(self, section: str, options: Mapping[str, Any]) -> Table:
-        """Validate a section with options in it, blaming the option for an error."""
+        """Validate a section with options in it; errors name the option."""
         table = getattr(self, section)
         data = {**table.model_dump(exclude_none=True), **options}
         try:
@@ -78,13 +78,13 @@ class RunOptions:
             where = "--out" if path[0] == "dir" else f"--{path[0]}"
             if "options" in options:
                 where = f"--option {' '.join(path[1:])}"
-            elif path[0] == "options":  # those in the file do not fit the method asked for
+            elif path[0] == "options":  # options in the file do not fit the method
                 where = self.where(section, *path)
             raise InputError(where, *parts) from None
 
 
 class ProblemSpec(RunOptions, Sections):
-    """A problem file's content, checked, with defaults filled in and absolute paths.
+    """The checked content of a problem file, with defaults filled in and absolute paths.
 
     Make one with `read_problem` or `parse_problem`.
     """
@@ -96,9 +96,10 @@ class ProblemSpec(RunOptions, Sections):
         return tomli_w.dumps(_plain(self))
 
     def where_of_table(self, path: KeyPath, *, table: str = "") -> str | KeyPath:
-        """What an error of a table of readings is about: a key of this file, or as it is.
+        """Translate the place in an error of a table of readings to a key of this file.
 
-        The table is that of [observations], or of a table in it, such as "reference".
+        Other places are unchanged. ``table`` is a table in [observations], such as "reference", or
+        "" for [observations] itself.
         """
         if path[0] in _OF_CLOCK:
             return self.where("pde", *path)
@@ -107,7 +108,7 @@ class ProblemSpec(RunOptions, Sections):
 
 
 def read_problem(path: str | os.PathLike) -> ProblemSpec:
-    """Read a problem file, in which relative paths start at its own directory.
+    """Read a problem file; relative paths in it start at its directory.
 
     Parameters
     ----------
@@ -122,8 +123,8 @@ def read_problem(path: str | os.PathLike) -> ProblemSpec:
     Raises
     ------
     InputError
-        If it cannot be read, is not TOML, or has an unknown key, a missing key, a value of the
-        wrong type or out of range, or two conditions on one boundary group.
+        If the file cannot be read, is not TOML, or has an unknown key, a missing key, a value of
+        the wrong type or out of range, or two conditions on one boundary group.
     """
     file, remedy = os.fspath(path), "give the path of a problem file in TOML"
     text = read_text(Path(path), file, "a problem file", remedy=remedy)
@@ -150,11 +151,11 @@ def _wrong_line(text: str, reason: str) -> tuple[str, str]:
 
 
 def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSpec:
-    """Check a problem given as nested dictionaries, tables by name, as TOML would give them.
+    """Check a problem given as nested dictionaries, as read from TOML.
 
-    `file` stands for the problem file: relative paths start at its directory, errors name it and
-    the default output directory is results/<its name> beside it. An InputError as of
-    `read_problem`, except for the reading.
+    `file` is the path of the problem file, which need not exist: relative paths start at its
+    directory, errors name it, and the default output directory is results/<its name> beside it.
+    Raises the InputErrors of `read_problem`, except those of reading the file.
     """
     name, path = os.fspath(file), Path(file)
     context = {"base": path.parent.resolve(), "name": path.stem}
@@ -168,7 +169,7 @@ def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSp
 
 def _plain(value: Any) -> Any:
     """Return models as nested dictionaries, paths as text, and leave out empty tables and lists."""
-    if isinstance(value, ExperimentTable):  # of which keys left out mean those of [pde]
+    if isinstance(value, ExperimentTable):  # keys left out have the value in [pde]
         return {key: _plain(getattr(value, key)) for key in value.model_fields_set}
     if isinstance(value, BaseModel):
         value = {key: getattr(value, key) for key in type(value).model_fields}
@@ -180,7 +181,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_typed(value: Any) -> Any:
-    """Return the number that a text holds; anything else is left for the check of types."""
+    """Return the number in a text; any other value is unchanged, for the check of types."""
     for number in (int, float) if isinstance(value, str) else ():
         with suppress(ValueError):
             return number(value)
@@ -188,7 +189,7 @@ def as_typed(value: Any) -> Any:
 
 
 def from_validation_error(error: ValidationError, data: Mapping[str, Any], file: str) -> InputError:
-    """Return the most telling of the errors of a problem file's sections as an `InputError`."""
+    """Return the most useful of the errors of a problem file's sections as an `InputError`."""
     (path, kind, expected, found, remedy), *others = mistakes(error, Sections, data)
     if len(path) == 1 and kind == UNKNOWN:
         close = closest(path[0], list(Sections.model_fields))
@@ -206,14 +207,14 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
 
 
 def where_in(file: str, path: tuple[str, ...]) -> str:
-    """Write "problem.toml, [prior] range"."""
+    """Return the name of a key with its file and table, "problem.toml, [prior] range"."""
     size = 2 if path[:2] in _HEADINGS or path[:1] in _NAMED else 1
     heading, key = (".".join(map(str, part)) for part in (path[:size], path[size:]))
     return ", ".join(filter(None, [file, f"[{heading}] {key}".strip() if path else ""]))
 
 
 def _move(path: tuple[str, ...], data: Mapping[str, Any]) -> str | None:
-    """Return advice if a table's own key exists in another table."""
+    """Return advice if an unknown key of a table exists in another table, else None."""
     if len(path) > (3 if path[:1] in _NAMED else 2) and path[:-1] not in _HEADINGS:
         return None
     tables = dict(json_schema(Sections)["properties"])
@@ -221,7 +222,7 @@ def _move(path: tuple[str, ...], data: Mapping[str, Any]) -> str | None:
         tables[f"{outer}.{inner}"] = child(tables[outer], inner, data.get(outer))
     for heading, table in tables.items():
         if path[-1] in keys(table):
-            if {heading, path[0]} == {"pde", "electrodes"}:  # one stands in the place of the other
+            if {heading, path[0]} == {"pde", "electrodes"}:  # a problem has only one of them
                 return f"remove it: it is a key of [{heading}], in whose place there is [{path[0]}]"
             other = " of another kind" if path[:-1] == (heading,) else ""
             return f"it belongs in [{heading}]{other}"

@@ -1,4 +1,4 @@
-"""What a problem file may hold: as a JSON schema for editors, and as a page for people."""
+"""Keys of a problem file, as a JSON schema for editors and as a page in Markdown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ sensor table. A *distribution* and its keys are at the [end of the page](#distri
 truncated-normal, student-t or beta.
 """
 _HEAD = "\n| key | value | default | |\n|---|---|---|---|\n"
-#: Long lists of tables in the column of values, and what the page has for them.
+#: Long lists of tables in the column of values, and the short text that replaces each.
 _SHORT = (
     (r'\{distribution = (?:[^{}]*"normal")[^{}]*\}', "a distribution"),
     (r'\{distribution = "lognormal", "half[^{}]*\}', "a distribution of positive numbers"),
@@ -38,12 +38,12 @@ def problem_schema() -> dict[str, Any]:
 
 
 def key_reference() -> str:
-    """Return a page in Markdown with all keys: values, defaults, and what they are."""
+    """Return a page in Markdown with all keys: their values, defaults and descriptions."""
     page, inner, sections = [_START], {}, json_schema(Sections)["properties"]
     seen: dict[str, str] = {}
     written = [section.get("oneOf") for section in sections.values()]
     for name, section in sections.items():
-        if "properties" not in section:  # tables by names of the user's own
+        if "properties" not in section:  # tables with names that the user chooses
             name = f"{name}.NAME"
             section = {**child(section, "NAME"), "description": section["description"]}
         page += [
@@ -62,14 +62,14 @@ def key_reference() -> str:
 
 
 def _num_keys(table: dict) -> int:
-    """Return how many keys the forms of a table have in all."""
+    """Return the total number of keys of the forms of a table."""
     return sum(len(form["properties"]) for form in table["oneOf"])
 
 
 def _tables(node: dict, where: str, seen: dict[str, str]) -> Iterator[str]:
-    """Yield the keys of a table, and those that each of its forms has besides.
+    """Yield the keys of a table, and the additional keys of each of its forms.
 
-    Several keys that another table has too are written there; here their names are listed.
+    If several keys are already in another table of the page, only their names are listed.
     """
     properties = [form["properties"] for form in node.get("oneOf", ())]
     shared = {key: value for key, value in (properties[0] if properties else {}).items()
@@ -114,7 +114,7 @@ def _rows(table: dict, prefix: str = "") -> Iterator[str]:
 
 
 def _value(node: dict) -> str:
-    """What a key takes, with short names for tables that have their own place on the page."""
+    """Describe the values of a key, with short names for tables described elsewhere on the page."""
     text = expected(node)
     for pattern, short in _SHORT:
         text = re.sub(pattern, short, text)

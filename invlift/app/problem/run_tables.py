@@ -1,4 +1,4 @@
-"""Tables of a run, which problem files have and Python files as well: sampler and output."""
+"""The tables sampler and output, of problem files and of problems in Python files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from invlift.files.tables import (
 )
 from invlift.samplers.kernels import KERNELS, Kernel
 
-#: The value of draws that means: until the verdict is good.
+#: Value of draws with which chains run until the verdict is good.
 UNTIL_CONVERGED = "converged"
-#: Largest size of a number: wide enough for any unit, and its square and cube are numbers too.
+#: Largest size of a number: enough for any unit, and its square and cube do not overflow.
 SIZE = 1e50
 
 
@@ -99,7 +99,7 @@ class SamplerTable(Table):
     @field_validator("options")
     @classmethod
     def _are_those_of_the_method(cls, options, info):
-        if "method" not in info.data:  # which is an error of its own
+        if "method" not in info.data:  # reported separately
             return options
         table = table_of_dataclass(KERNELS[info.data["method"]])
         return table.model_validate(options).model_dump(exclude_unset=True)
@@ -117,7 +117,7 @@ class SamplerTable(Table):
 
     @property
     def num_draws(self) -> int | None:
-        """The draws of each chain; None for as many as it takes."""
+        """Number of draws of each chain; None if chains run until they have converged."""
         return None if self.draws == UNTIL_CONVERGED else self.draws
 
     def kernel(self) -> Kernel:

@@ -1,4 +1,4 @@
-"""What the folder of a run keeps of its problem: all that problem and sampler are made of again."""
+"""Files in the folder of a run from which its problem and sampler can be built again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from invlift.files.atomic import replace_on_success
 from invlift.files.input_files import read_text
 from invlift.posterior.output.run_folder import PROBLEM_FILES, REMEDY, problem_file
 
-#: Of what file and name in it the chains beside it are, and with what sampler.
+#: File and name of the problem in Python from which the chains come, and the sampler.
 SOURCE = "chains/source.json"
-#: What was found against the problem before its chains began.
+#: Objections to the problem found before its chains began.
 OBJECTIONS = "chains/objections.json"
 
 
 def save_problem(spec: ProblemSpec | PythonSpec) -> None:
-    """Write the problem into the output folder: the file itself, and where a Python file was."""
+    """Write the problem file, or the Python file and its place, into the output folder."""
     directory, is_python = spec.output.dir, isinstance(spec, PythonSpec)
     texts = {PROBLEM_FILES[is_python]: text_of(spec)}
     if is_python:
@@ -32,13 +32,13 @@ def save_problem(spec: ProblemSpec | PythonSpec) -> None:
 
 
 def keep_objections(directory: Path, objections: Sequence[str]) -> None:
-    """Write what was found against a problem, so that a resumed run need not look again."""
+    """Write the objections to a problem, so that a resumed run need not check it again."""
     with replace_on_success(directory / OBJECTIONS) as temporary:
         temporary.write_text(json.dumps(objections), encoding="utf-8")
 
 
 def kept_objections(directory: Path) -> list[str] | None:
-    """What :func:`keep_objections` has written; None if it has not, or the file is damaged."""
+    """Read the objections of :func:`keep_objections`; None if there is no file or it is damaged."""
     try:
         kept = json.loads((directory / OBJECTIONS).read_text("utf-8"))
     except (OSError, ValueError):
@@ -48,9 +48,9 @@ def kept_objections(directory: Path) -> list[str] | None:
 
 
 def text_of(spec: ProblemSpec | PythonSpec) -> str:
-    """What is kept of a problem: its problem file, complete, or the Python file that made it.
+    """Return the text of the complete problem file, or of the Python file of a problem.
 
-    Its results are where the file is, wherever the folder goes.
+    In it the output directory is that of the file itself, so the folder can be moved.
     """
     if isinstance(spec, PythonSpec):
         return spec.content
@@ -59,9 +59,14 @@ def text_of(spec: ProblemSpec | PythonSpec) -> str:
 
 
 def open_saved(directory: Path) -> ProblemSpec | PythonSpec:
-    """What :func:`save_problem` has written; a Python file finds what was beside it once.
+    """Read the problem that :func:`save_problem` has written.
 
-    An InputError if a file is missing or damaged.
+    The source of a Python problem is its original path, so it finds the files beside it.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged.
     """
     file = problem_file(directory)
     if file.suffix != ".py":

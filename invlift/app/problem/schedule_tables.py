@@ -1,4 +1,4 @@
-"""Numbers of a problem file that change in time."""
+"""Tables of values that change in time, and of units of time and dates."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ScheduleTable(Table):
             found = " and ".join(given) or "none"
             raise problem("steps, schedule or periodic", found, "give one of these")
         other = "before" if given == ["periodic"] else "mean"
-        if getattr(self, other) != 0.0:  # what a run keeps has both, one of them 0
+        if getattr(self, other) != 0.0:  # the saved file of a run has both, one of them 0
             remedy = "mean is that of periodic, and before that of steps and schedule"
             raise problem(f"no {other} beside {given[0]}", other, remedy)
         if self.time_unit is not None and self.schedule is None:
@@ -61,7 +61,13 @@ class ScheduleTable(Table):
         return self
 
     def build(self, where: str, clock: Clock) -> Schedule:
-        """Return what the number does; an InputError if that cannot be."""
+        """Build the schedule of the value.
+
+        Raises
+        ------
+        InputError
+            If times or values are not valid.
+        """
         if self.schedule is not None:
             return read_steps(self.schedule, self.before, clock._replace(written=self.time_unit))
         with errors_at(partial(_inside, where)):
@@ -75,7 +81,7 @@ class ScheduleTable(Table):
 
 
 def _times(given: Sequence, name: str, clock: Clock) -> Sequence:
-    """Numbers of times, of which some may be dates."""
+    """Return times as numbers, if some of them are dates; else unchanged."""
     if not any(isinstance(time, str) for time in given):
         return given
     places = [(name, f"row {row}") for row in range(1, len(given) + 1)]
@@ -83,7 +89,7 @@ def _times(given: Sequence, name: str, clock: Clock) -> Sequence:
 
 
 def _inside(where: str, path: KeyPath) -> KeyPath:
-    """A row of this number's; what is told of a clock stays."""
+    """Return the key path of a row of this value; other paths are unchanged."""
     return (where, *path[1:]) if path[0] in ("steps", "periodic") else path
 
 
@@ -108,5 +114,5 @@ class ClockTable(Table):
 
     @property
     def clock(self) -> Clock:
-        """What times of tables mean."""
+        """Unit of time and start date, to read times of tables."""
         return Clock(self.time_unit, self.start and date_of(self.start, "start"))

@@ -1,8 +1,7 @@
 """The sections of a problem file: names, types, defaults and ranges of their keys.
 
-The tables of priors, noises and kernels are in the modules of what they choose, those of sampler
-and output in `run_tables`; here are all others. Length units are those of the mesh, solution units
-those of the sensor table.
+The tables of priors, noises and kernels are in other modules, those of sampler and output in
+`run_tables`. Lengths are in the unit of the mesh, solutions in the unit of the sensor table.
 """
 
 from __future__ import annotations
@@ -411,6 +410,6 @@ class Sections(Table):
 
     @property
     def experiments(self) -> dict[str, PdeTable]:
-        """Source and boundary conditions of each experiment; of a single one without a name."""
+        """Source and boundary conditions by experiment; a single experiment has the name ""."""
         experiments = {name: each.over(self.pde) for name, each in self.experiment.items()}
         return experiments or {"": self.pde}

@@ -1,7 +1,7 @@
-"""From pydantic's report on a table to what was expected, what was found and what to do.
+"""Error messages with expectation, finding and remedy from pydantic's report on a table.
 
-All is worded from the JSON schema of the table: the report says only where in it, and whether a key
-is missing or unknown.
+The words come from the JSON schema of the table. The report only gives the place in the table, and
+whether a key is missing or unknown.
 """
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ from pydantic import ValidationError
 from invlift.errors import InputError, closest
 from invlift.files.tables import PROBLEM, Table, json_schema
 
-#: Pydantic's names for a key that is not there, and for one that does not exist.
+#: Pydantic's names for a missing key and for an unknown key.
 MISSING, UNKNOWN = "missing", "extra_forbidden"
 
 
 def check_options(table: type[Table], where: str = "", **options: Any) -> None:
-    """Check arguments, or options, by the keys of a table that are called the same.
+    """Check arguments or options against the keys of the same names in a table.
 
-    They may be numbers of NumPy, and None where one is not given that need not be. An InputError of
-    the first that the table refuses, which names `where` in the place of the key.
+    Numbers may be NumPy's, and None is an optional argument that was not given.
+
+    Raises
+    ------
+    InputError
+        For the first that the table refuses. The message names `where`, if given, instead of the
+        key.
     """
     fields = table.model_fields
     values = {name: getattr(value, "tolist", lambda value=value: value)()
@@ -38,7 +43,7 @@ def check_options(table: type[Table], where: str = "", **options: Any) -> None:
 
 
 class Mistake(NamedTuple):
-    """A place of a table, by its keys; the type of pydantic's error; parts of an `InputError`."""
+    """A place in a table as keys, the type of pydantic's error, and parts of an `InputError`."""
 
     path: tuple[str, ...]
     type: str
@@ -55,9 +60,9 @@ def mistakes(error: ValidationError, table: type[Table], data: Mapping) -> list[
         mistake = _mistake(entry, schema, data)
         if mistake is None:
             continue
-        if mistake.path not in by_path or mistake.type == PROBLEM:  # which says more
+        if mistake.path not in by_path or mistake.type == PROBLEM:  # the more specific message
             by_path[mistake.path] = mistake
-    # Of a value that may have several forms all are reported: what is inside of it says more.
+    # All forms of a value are reported. Mistakes inside the value are more specific.
     outer = {path[:size] for path in by_path for size in range(len(path))}
     # A misspelt key is also reported as missing: the misspelling is the cause.
     inner = [mistake for path, mistake in by_path.items() if path not in outer]
@@ -65,9 +70,9 @@ def mistakes(error: ValidationError, table: type[Table], data: Mapping) -> list[
 
 
 def _mistake(entry, node: dict, value: Any) -> Mistake | None:
-    """Put one of pydantic's errors into words, walking along its location.
+    """Describe one of pydantic's errors, following its location in the schema.
 
-    None if it is about a form that the value has not got.
+    Return None if the error is about a form that does not apply to the value.
     """
     path, owner, owned = (), node, value
     steps = iter(entry["loc"])
@@ -97,9 +102,9 @@ def _mistake(entry, node: dict, value: Any) -> Mistake | None:
 
 
 def _is_another(node: dict, form: str, value: Any) -> bool:
-    """Whether a form, by pydantic's name, is one of two kinds of table, and the value the other.
+    """Return whether a form, by pydantic's name, does not apply to the value.
 
-    A table of keys, and one by names of the user's own.
+    A table has either known keys, or names that the user chooses.
     """
     known = keys(node)
     if not known or not isinstance(value, Mapping):
@@ -112,7 +117,7 @@ def _is_another(node: dict, form: str, value: Any) -> bool:
 
 
 def forms(node: dict, value: Any = None) -> Iterator[dict]:
-    """Yield a JSON schema and the forms it lists, of those of a table the one a value chooses."""
+    """Yield a JSON schema and its forms; with a value, only the form of a table it chooses."""
     yield node
     for form in node.get("anyOf", ()):
         yield from forms(form, value)
@@ -141,7 +146,7 @@ def child(node: dict, key: str | int, value: Any = None) -> dict:
 
 
 def expected(node: dict) -> str:
-    """Say what a value may be."""
+    """Describe the allowed values."""
     kind, names = node.get("type"), _names(node)
     if "anyOf" in node:
         return _listing([expected(form) for form in node["anyOf"]])
@@ -162,19 +167,19 @@ def expected(node: dict) -> str:
 
 
 def _brief(node: dict) -> str:
-    """Say what is expected within brackets."""
+    """Describe the allowed values briefly, for use inside a list or a table."""
     kind = node.get("type", "value")
     return expected(node) if kind == "object" else kind
 
 
 def _names(node: dict) -> list[str]:
-    """Return the texts that may be chosen from."""
+    """Return the allowed texts."""
     choices = [form.get("enum", [form.get("const")]) for form in forms(node) if "oneOf" not in node]
     return [name for names in choices for name in names if isinstance(name, str)]
 
 
 def _remedy(node: dict, value: Any) -> str:
-    """Say what to do about a value."""
+    """Return the remedy for a missing key or a wrong value."""
     names, types = _names(node), [form.get("type") for form in forms(node)]
     if isinstance(value, str):
         if close := closest(value, names):
@@ -203,7 +208,7 @@ def toml(value: Any) -> str:
 
 
 def show(value: Any) -> str:
-    """Write what was found, cut short."""
+    """Return a short description of the value that was found."""
     if isinstance(value, str):
         return f"the text {toml(value[:60])}" if value else "an empty text"
     if isinstance(value, Mapping):
@@ -220,7 +225,7 @@ def _listing(texts: list[str]) -> str:
 
 
 def _range(kind: str, low, high, above) -> str:
-    """Write what numbers are allowed."""
+    """Describe the allowed numbers."""
     limits = [f"above {_written(above)}"] if above else []
     if low is not None:
         upper = "" if high is None else f" to {_written(high)}"
@@ -234,5 +239,5 @@ def _range(kind: str, low, high, above) -> str:
 
 
 def _written(value: float) -> str:
-    """Write a number as people do: 1e-9, 2^63 - 1, 0.5."""
+    """Format a number for people: 1e-9, 2^63 - 1, 0.5."""
     return "2^63 - 1" if value == 2**63 - 1 else re.sub(r"e\+?(-?)0*", r"e\1", f"{value:g}")
