@@ -130,11 +130,11 @@ def test_a_phase_is_told_in_lines_where_nobody_watches(monkeypatch):
             time.sleep(0.01)
         raise AssertionError(printed.getvalue())
 
-    with phases_display(Console(file=printed), "preparing", "chain 0 (the first of 4): "):
+    with phases_display(Console(file=printed), "preparing", "chain 0 (of 4): "):
         wait_for("preparing (compiling), after 0 s\n")
         Program.compiling.clear()
         PHASES.info("searching for a start, attempt 1", extra={"chain": 0})
-        wait_for("chain 0 (the first of 4): searching for a start, attempt 1, after ")
+        wait_for("chain 0 (of 4): searching for a start, attempt 1, after ")
         assert printed.getvalue().count("attempt 1") == 1
         monkeypatch.setattr(progress, "LONGEST_SILENCE", 0.0)
         wait_for("attempt 1", 3)

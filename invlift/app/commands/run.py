@@ -70,7 +70,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         objections, starts = kept_objections(directory), settings.starts
         if objections is None or not parsed.resume:
             try:
-                which = f"chain 0 (the first of {settings.chains}): "
+                which = f"chain 0 (of {settings.chains}): "
                 with phases_display(errors, "preparing the search for starts", which):
                     objections, starts = interruptible(
                         find_objections, problem, spec, max_seconds=settings.budget
