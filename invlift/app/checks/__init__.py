@@ -79,9 +79,9 @@ def check_problem(
     seed = seed if spec is None else spec.sampler.seed
     findings: list[Finding] = []
 
-    def tell(found: Sequence[Finding]) -> None:
-        findings.extend(found)
-        for each in found:
+    def tell(new: Sequence[Finding]) -> None:
+        findings.extend(new)
+        for each in new:
             on_finding(each)
 
     def begin(step: str) -> None:

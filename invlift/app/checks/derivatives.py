@@ -41,8 +41,8 @@ def check_derivatives(lifted, point, rng) -> list[Finding]:
         direction, density = direction * np.maximum(1.0, np.abs(position)), "the log density"
     else:  # for large whitened unknowns a unit direction would be too long
         direction /= max(1.0, np.max(np.abs(position[: lifted.problem.num_unknowns])))
-    _, *found = slopes_along(lifted, position, direction)
-    value, slope, first, second, scale = map(np.asarray, found)
+    _, *slopes = slopes_along(lifted, position, direction)
+    value, slope, first, second, scale = map(np.asarray, slopes)
     direction = scale * direction
     there = {
         h: slopes_along(lifted, position + h * direction, 0.0 * direction) for h in TAYLOR_STEPS
@@ -130,11 +130,11 @@ def trial_step(lifted, point, seed, size):
 def check_step(lifted, point, seed: int) -> Finding:
     """Check that a step and its reverse return to the start."""
     size = TRIAL_STEP
-    found = trial_step(lifted, point, seed, size)
-    while int(found[0][0]) and size > 1e-3:
+    finding = trial_step(lifted, point, seed, size)
+    while int(finding[0][0]) and size > 1e-3:
         size *= 0.5
-        found = trial_step(lifted, point, seed, size)
-    (has_failed, num_failures), *numbers = found
+        finding = trial_step(lifted, point, seed, size)
+    (has_failed, num_failures), *numbers = finding
     error, violation, num_factorisations = map(float, numbers)
     if has_failed:
         detail = f"no step down to {size:.1e} could be projected back onto the manifold"

@@ -119,8 +119,8 @@ def _errors_of_uniform_ground(problem: InverseProblem, numbers: np.ndarray) -> n
         return np.zeros(0)
     factors = geometric_factors(positions, numbers)
     size = jax.eval_shape(prior.transform, np.zeros(prior.num_white)).shape
-    found = np.asarray(_readings(problem.model, np.zeros(size)))
-    return np.abs(found * factors - 1.0)[np.isfinite(factors)]
+    readings = np.asarray(_readings(problem.model, np.zeros(size)))
+    return np.abs(readings * factors - 1.0)[np.isfinite(factors)]
 
 
 def _in_words(errors: np.ndarray) -> str:

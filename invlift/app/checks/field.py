@@ -83,8 +83,8 @@ def _unjoined_facets(mesh: Mesh) -> np.ndarray:
     centres = mesh.points[mesh.boundary_facets].mean(axis=1)
     corners = mesh.cell_search.corners
     behind = centres + BEHIND * (centres - corners[mesh.boundary_cells].mean(axis=1))
-    found, _ = find_cells(mesh.cell_search, behind, 0.0)
-    return np.flatnonzero(found >= 0)
+    cells, _ = find_cells(mesh.cell_search, behind, 0.0)
+    return np.flatnonzero(cells >= 0)
 
 
 def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
@@ -176,8 +176,8 @@ def check_places(problem: AnyProblem) -> list[Finding]:
     points = np.unique(points[np.isfinite(points).all(axis=1)], axis=0)
     if len(points) < FEWEST_PLACES:
         return []
-    found, _ = find_cells(mesh.cell_search, points, 0.0)
-    edges = edge_lengths(mesh, mesh.cells[found[found >= 0]])
+    cells, _ = find_cells(mesh.cell_search, points, 0.0)
+    edges = edge_lengths(mesh, mesh.cells[cells[cells >= 0]])
     span, whole = (float(np.ptp(each, axis=0).max()) for each in (points, mesh.points))
     if not edges.size or span > MUCH_CLOSER * edges.min():
         return []
@@ -199,7 +199,7 @@ def _at_point_sources(problem: InverseProblem, spec: ProblemSpec) -> list[int]:
 
     Only point sources of the experiment of the row count.
     """
-    mesh, sensors, found = problem.mesh, problem.sensors, set()
+    mesh, sensors, rows = problem.mesh, problem.sensors, set()
     is_of_u = np.full(len(sensors.rows), True)
     if sensors.kinds is not None:
         is_of_u = np.isin(sensors.kinds, ["point", "difference"])
@@ -212,8 +212,8 @@ def _at_point_sources(problem: InverseProblem, spec: ProblemSpec) -> list[int]:
         for source in pde.point_source:
             width = np.sort(np.linalg.norm(mesh.points - source.place, axis=1))[mesh.dim]
             is_near = np.linalg.norm(sensors.points - source.place, axis=1) < width
-            found |= {*sensors.rows[is_own & is_near].tolist()}
-    return sorted(found)
+            rows |= {*sensors.rows[is_own & is_near].tolist()}
+    return sorted(rows)
 
 
 def check_prior(problem: AnyProblem) -> list[Finding]:
@@ -246,8 +246,8 @@ def _of_part(mesh: Mesh, std: np.ndarray, part: Nominal | None) -> list[Finding]
             level = "bad" if middle < LEAST_STD * part.std else "note"
             detail += "; far less than asked for: is the range in the mesh's unit of length?"
     of_layer = f" of {part.layer}" if part.layer else ""
-    found = [Finding(level, f"prior{of_layer}", detail)]
-    return [*found, _resolution(mesh, part, f"resolution{of_layer}")]
+    findings = [Finding(level, f"prior{of_layer}", detail)]
+    return [*findings, _resolution(mesh, part, f"resolution{of_layer}")]
 
 
 def _resolution(mesh: Mesh, part: Nominal, name: str) -> Finding:

@@ -104,7 +104,11 @@ def check_dependence(problem: InverseProblem | ManifoldProblem) -> list[Finding]
     sizes = [math.prod(shape) for _, shape in model.shapes]
     labels = np.where(np.repeat(np.eye(len(sizes), dtype=bool), sizes, axis=1), 0, NONE)
     least, _ = spread(model, jnp.zeros(sum(sizes)), labels)
-    names = [name for (name, _), own in zip(model.shapes, least, strict=True) if (own != 0).all()]
+    names = [
+        name
+        for (name, _), least_of_axis in zip(model.shapes, least, strict=True)
+        if (least_of_axis != 0).all()
+    ]
     if not names:
         return []
     detail = f"no reading depends on {', '.join(names)}, whose posterior is the prior"

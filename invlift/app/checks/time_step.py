@@ -40,8 +40,10 @@ def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> lis
     white = np.stack([problem.prior.sample(rng) for _ in range(NUM_DRAWS)])
     coefficients = _transformed(problem.prior, white)
     coarse = _solved(problem.model, coefficients)
-    found = _finding(coarse, _finer(problem, coefficients), "the prior", OF_PRIOR)
-    return [found if found.level == "ok" else replace(found, detail=f"{found.detail}: {REMEDY}")]
+    finding = _finding(coarse, _finer(problem, coefficients), "the prior", OF_PRIOR)
+    return [
+        finding if finding.level == "ok" else replace(finding, detail=f"{finding.detail}: {REMEDY}")
+    ]
 
 
 def time_step_doubts(problem: InverseProblem, run: Run) -> list[tuple[str, str]]:
@@ -51,10 +53,12 @@ def time_step_doubts(problem: InverseProblem, run: Run) -> list[tuple[str, str]]
     names = [name for name, _ in problem.model.shapes]
     kept = some_draws(run, [*names, PREDICTED], NUM_DRAWS)
     coefficients = np.concatenate([kept[name] for name in names], axis=1)
-    found = _finding(kept[PREDICTED], _finer(problem, coefficients), "the posterior", OF_POSTERIOR)
-    if found.level == "ok":
+    finding = _finding(
+        kept[PREDICTED], _finer(problem, coefficients), "the posterior", OF_POSTERIOR
+    )
+    if finding.level == "ok":
         return []
-    return [(f"the steps of the equation are too long: {found.detail}", REMEDY)]
+    return [(f"the steps of the equation are too long: {finding.detail}", REMEDY)]
 
 
 def _finding(coarse, finer, source: str, tolerance: float) -> Finding:

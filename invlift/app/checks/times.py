@@ -29,8 +29,8 @@ def _in_time(model: ForwardModel) -> Iterator[tuple[Any, SteadyAndShifted, np.nd
     """Yield the indices of transient readings, their model, its weights, and their survey."""
     if isinstance(model, Experiments):
         for each, where in zip(model.equations, model.places, strict=True):
-            for _, *found in _in_time(each.model if isinstance(each, Survey) else each):
-                yield np.asarray(where), *found[:2], each.name
+            for _, *parts in _in_time(each.model if isinstance(each, Survey) else each):
+                yield np.asarray(where), *parts[:2], each.name
         return
     matrix, inner = getattr(model, "matrix", None), getattr(model, "model", None)
     while isinstance(inner, AroundModel):  # a refined mesh or a correction

@@ -108,7 +108,7 @@ def _of_unknowns(problem: InverseProblem, fit: Fit) -> list[Finding]:
     prior = problem.prior
     name = problem.coefficients_name
     parts = prior.split(fit.white_sd) if prior.shapes else [(name, prior, fit.white_sd)]
-    found = []
+    findings = []
     for name, part, own in parts:
         own = np.asarray(own)
         share = np.sqrt(max(1.0 - np.sum(1.0 - own**2), 0.0))
@@ -119,5 +119,5 @@ def _of_unknowns(problem: InverseProblem, fit: Fit) -> list[Finding]:
         if own.size and share >= HARDLY_LESS:
             detail = f"the readings tell next to nothing of {name}: its standard deviation stays "
             detail += f"{100.0 * share:.3g} % of that of its prior, or more"
-            found.append(Finding("note", name, detail))
-    return found
+            findings.append(Finding("note", name, detail))
+    return findings
