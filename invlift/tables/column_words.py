@@ -1,7 +1,7 @@
-"""Columns of a table that change what its readings are: valid or not, times, errors, units.
+"""Columns of a table that affect its readings: validity, times, errors and units.
 
-Tables of people have more columns than the readings need.  One that says nothing about the readings
-is kept beside the results, and named; one that does is used, or refused with what to do about it.
+Tables often have more columns than needed.  A column that does not affect the readings is kept
+beside the results and listed in a note.  A column that does is used, or refused with a remedy.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _REFUSED = {
 }  # fmt: skip
 _UNITS = {"unit", "units"}
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
-#: Columns that say what a reading is of.
+#: Columns that identify the measured quantity of a reading.
 _PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment"}
-#: A kind of readings, whose logarithm is read, and the column of the factor that they are off by.
+#: The kind of readings of a conductivity, used as logarithms, and the column of their error factor.
 CONDUCTIVITY, FACTOR = "conductivity", "sigma_factor"
 _LENGTHS = "x", "y", "z", "x2", "y2", "z2", "radius"
 #: Kinds of readings in the unit of the solution.
 _OF_SOLUTION = {"point", "difference", "average"}
-#: Units whose differences are the same.
+#: Units of temperature with the same size of a degree.
 _KELVINS = {"K", "°C", "degC", "C", "℃"}
 
 
 def used_rows(table: Table, has_times: bool = False) -> tuple[Table, list[str]]:
-    """The rows of a table that are readings, and notes on the others.
+    """Return the table with its valid rows, and notes on columns and on rows left out.
 
-    Rows that a column ``valid`` marks with 0 or false are left out.  With times a column of them is
-    one of the readings'.
+    Rows with 0, false or no in a column ``valid`` are left out.  If ``has_times`` is true, columns
+    of times are not checked here.
 
     Raises
     ------
     InputError
-        If that column has another entry than a yes or a no; if one place is read at several times,
-        which a steady problem does not have; if a column seems to be an error or a weight under
-        another name than sigma; if rows are in several units.
+        If the column ``valid`` has another entry than yes or no, one place of a steady problem is
+        read at several times, a column other than sigma seems to be an error or a weight, or rows
+        are in several units.
     """
     notes = []
     for column in table.columns:
@@ -93,7 +93,7 @@ def _valid_rows(table: Table) -> tuple[Table, list[str]]:
 
 
 def _note_on_times(table: Table, column: str, where: str) -> list[str]:
-    """Refuse several times of one place; a note on different times of different places."""
+    """Refuse several times at one place; return a note on different times at different places."""
     times, places = table.frame[column], [each for each in table.columns if each in _PLACES]
     first = times.groupby([table.frame[each] for each in places], dropna=False).transform("first") \
         if places else times.where(times.index == 0).ffill()  # fmt: skip
@@ -110,18 +110,18 @@ def _note_on_times(table: Table, column: str, where: str) -> list[str]:
 
 
 def unused(columns: Sequence[str], used: Sequence[str]) -> list[str]:
-    """A note on columns that are not used here."""
+    """Return a note on columns that are not used."""
     others = [column for column in columns if column not in used]
     return [f"not used, only kept beside results: {', '.join(others)}"] if others else []
 
 
 def sigma_factor(table: Table) -> float:
-    """By what entries of sigma are multiplied to be in the unit of the value.
+    """Return the factor from the unit of the column sigma to the unit of the value.
 
     Raises
     ------
     InputError
-        If both have units of which one is not the other with another prefix.
+        If the unit of sigma is % or cannot be converted to that of the value.
     """
     value, sigma = table.units.get("value", ""), table.units.get("sigma", "")
     where = f"{table.name}, row {table.first}, column sigma"
@@ -138,15 +138,17 @@ def sigma_factor(table: Table) -> float:
 
 
 def with_logarithms(table: Table) -> Table:
-    """The table with sigma in the unit of the value, and conductivities as their logarithms.
+    """Convert sigma to the unit of the value, and conductivities to their logarithms.
 
-    The standard deviation of these is the logarithm of :data:`FACTOR`, which they are off by.
+    The standard deviation of a log-conductivity is the logarithm of its error factor,
+    :data:`FACTOR`.
 
     Raises
     ------
     InputError
-        If a conductivity is not positive, a factor not above 1, or a row has not one of factor and
-        sigma where the table has factors; if another reading has a factor.
+        If a conductivity is not positive or has a sigma, a factor is not above 1 or belongs to
+        another kind of reading, or a row of a table with factors does not have exactly one of
+        factor and sigma.
     """
     kinds = table.array("kind") if "kind" in table.columns else np.full(len(table.rows), "")
     is_own, has_factors = kinds == CONDUCTIVITY, FACTOR in table.columns
@@ -185,13 +187,13 @@ def with_logarithms(table: Table) -> Table:
 
 
 def converted(table: Table, units: Mapping[str, str]) -> Table:
-    """The table with its numbers in the units of length and solution, where columns have others.
+    """Convert columns with units to the given units of length and solution.
 
     Raises
     ------
     InputError
-        If a column's unit cannot be converted; without a unit of length if coordinates are in
-        several, and with one of the solution if readings of something else have a unit.
+        If a column's unit cannot be converted, if coordinates are in several units and no unit of
+        length is given, or if a column to be converted also has readings of other kinds.
     """
     if "length" not in units:
         found = {table.units[axis] for axis in _LENGTHS if table.units.get(axis)}

@@ -1,8 +1,7 @@
-"""Readings of currents that are driven at several electrodes at once.
+"""Readings with currents at several electrodes at once.
 
-In a table there is a column of the current of each electrode, ``current 1 [mA]`` to
-``current K [mA]``, in the place of a and b.  In MAT-files matrices say what was driven, between
-which electrodes was read, and what was read.
+A table has a column of the current at each electrode, ``current 1 [mA]`` to ``current K [mA]``, in
+place of a and b.  A MAT-file has matrices of currents, pairs of electrodes and voltages.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from invlift.files.input_files import read_input
 from invlift.tables.table import MAX_BYTES, Table
 from invlift.units import without_unit
 
-#: What matrices are called in data of tanks, by what they are.
+#: Names of matrices in data sets of tanks.
 _MATRICES = {
     "current": ("CurrentPattern", "Inj", "Injref", "currents"),
     "pairs": ("MeasPattern", "Mpat", "measurements"),
@@ -33,23 +32,23 @@ _UNITS = {"current": {"A": 1.0, "mA": 1e-3, "uA": 1e-6}, "voltage": {"V": 1.0, "
 _CURRENT = re.compile(r"(?:current|i)[ _]?(\d+)", re.IGNORECASE)
 #: Columns that give the current by its electrodes, instead of one column for each electrode.
 _PAIRS = "a", "b", "current"
-#: Currents add up to zero but for what was rounded when they were written.
+#: Largest sum of currents, relative to the largest current, that is taken as a rounding error.
 _ROUNDED = 1e-3
 
 
 class Read(NamedTuple):
-    """Readings of patterns.
+    """Readings of current patterns.
 
     Attributes
     ----------
     currents : (d, K) array
-        In ampere, of each electrode.
+        Current at each electrode, in ampere.
     weights : (d, K) array
-        Of the electrodes' potentials.
+        Weights of the electrodes' potentials.
     values : (d,) array
-        In volt.
+        Voltages, in volt.
     injections, pairs : (d,) array of int
-        Numbers from 1 of what was driven, and of what was read.
+        Numbers of the injection and of the pair of each reading, from 1.
     notes : list of str
     """
 
@@ -62,13 +61,15 @@ class Read(NamedTuple):
 
 
 def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
-    """The table without its columns of electrodes' currents, and these in ampere, (d, K) or None.
+    """Split off the columns of electrodes' currents; return them, (d, K) in ampere, or None.
+
+    The first result is the table without these columns.
 
     Raises
     ------
     InputError
-        If numbers of electrodes are left out, a unit is none of currents, currents are all zero or
-        do not add up to zero, or another column says what is driven as well.
+        If the numbers of electrodes have gaps, a unit is not a unit of current, currents are all
+        zero or do not add up to zero, or another column gives currents too.
     """
     by_electrode = {}
     for column in table.columns:
@@ -105,7 +106,7 @@ def _factor(what: str, unit: str, where: str | KeyPath) -> float:
 
 
 def _balanced(what: str, rows: np.ndarray, where: Callable[[int], str]) -> np.ndarray:
-    """Rows that add up to zero; what rounding left of them is taken from all."""
+    """Check that rows add up to zero, and spread the rounding error over their nonzero entries."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     bad = np.flatnonzero(~((largest > 0.0) & (largest <= MAX_SIZE)))
     if bad.size:
@@ -123,19 +124,20 @@ def _balanced(what: str, rows: np.ndarray, where: Callable[[int], str]) -> np.nd
 
 
 def matlab_data(path: Path, name: str, columns: Mapping[str, str] | None) -> Read:
-    """Readings of a MAT-file.
+    """Read current patterns and voltages from a MAT-file.
 
-    The matrices are known by their names, of KIT4 and of the Kuopio tomography challenge, or by
+    The matrices have the names of KIT4 and of the Kuopio tomography challenge, or those in
     ``columns``: ``{"current": "Inj [mA]", "pairs": "Mpat", "voltage": "Uel"}``, with units if they
-    are not A and V.  Of K electrodes currents are (K, L), pairs (K, M), voltages (M, L) or one
-    column of them, injection by injection.  Voltages that are NaN are left out.
+    are not A and V.  For K electrodes, L injections and M pairs the currents are (K, L), the pairs
+    (K, M), and the voltages (M, L) or one column, sorted by injection.  Voltages that are NaN are
+    left out.
 
     Raises
     ------
     InputError
-        If the file cannot be read, a matrix is not there or has another shape, no voltage is left,
-        currents or weights do not add up to zero, a unit is none of these, or ``columns`` has
-        another key.
+        If the file cannot be read, a matrix is missing or has another shape, all voltages are NaN,
+        currents or weights do not add up to zero, a unit is not known, or ``columns`` has another
+        key.
     """
     remedy = "check the path; it is relative to the problem file"
     content = read_input(path, name, "a MAT-file", remedy=remedy, max_bytes=MAX_BYTES)

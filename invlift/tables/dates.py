@@ -1,4 +1,4 @@
-"""Dates as tables have them: ISO 8601, or day and month in an order that all entries tell."""
+"""Dates in tables: ISO 8601, or an order of day and month found from all entries."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _CLOCKS = [
     for clock in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p")
     for zone in ("", "%z", " %z")
 ]
-#: Places of year, month and day in a date by the order, as notes call it.
+#: Name of an order in notes -> positions of year, month and day in a date.
 _ORDERS = {
     "day, month, year": (2, 1, 0),
     "month, day, year": (2, 0, 1),
     "year, month, day": (0, 1, 2),
 }
-#: What notes call dates that say their order.
+#: Name in notes of dates with a standard order.
 _ISO = "ISO 8601"
 _ZONE = re.compile(r"\b(?:UTC|GMT)\s*(?:([+-])(\d{1,2})(?::?(\d{2}))?)?(?![\w:])")
 
 
 def date_of(text: str, where: str) -> datetime:
-    """A date in ISO 8601, which writes year, month and day in this order."""
+    """Parse a date in ISO 8601, with year, month and day in this order."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -36,13 +36,13 @@ def date_of(text: str, where: str) -> datetime:
 
 
 def zone_in(text: str) -> str:
-    """The zone in the name of a column, "GMT+11:00" or "UTC", or ""."""
+    """Return the time zone in the name of a column, "GMT+11:00" or "UTC", or ""."""
     match = _ZONE.search(text)
     return match[0] if match else ""
 
 
 def zone_of(text: str) -> timezone | None:
-    """The zone that a unit of times is, "GMT+11:00" or "UTC"; None if it is none."""
+    """Return the time zone of a text such as "GMT+11:00" or "UTC"; None for any other text."""
     match = _ZONE.fullmatch(text)
     if match is None:
         return None
@@ -52,23 +52,23 @@ def zone_of(text: str) -> timezone | None:
 
 
 def dates_of(entries: Sequence[str], places: Sequence[str]) -> tuple[list[datetime], str]:
-    """Dates of a table, and the order that they are in if it is not that of ISO 8601, or "".
+    """Parse the dates of a table; also return the name of their order, "" for ISO 8601.
 
-    Days before months are told from months before days by all entries together: one with a number
-    above 12 tells.  With points between them days are first.  In a table with dates in several
-    formats, of other marks, each must tell by itself.
+    The order of day and month is found from all entries together: a number above 12 decides.  Dates
+    with points do not begin with the month.  If a table has dates with different separators, each
+    date must be unambiguous by itself.
 
     Parameters
     ----------
     entries : sequence of str
     places : sequence of str
-        Where they are, for error messages.
+        Places of the entries for error messages.
 
     Raises
     ------
     InputError
-        For an entry that is no date, entries of several orders, and if several orders are possible
-        and mean different days.
+        If an entry is not a date, entries have different orders, or several orders are possible and
+        give different days.
     """
     matches = [_DATE.fullmatch(entry) for entry in entries]
     formats = [_ISO if _is_iso(entry) else match and match[2]
@@ -90,7 +90,7 @@ def dates_of(entries: Sequence[str], places: Sequence[str]) -> tuple[list[dateti
 
 
 def _of_one_format(entries, places, matches) -> tuple[list[datetime], str]:
-    """As :func:`dates_of`, of dates that are all in ISO 8601 or all have the same marks."""
+    """As :func:`dates_of`, for dates that are all in ISO 8601 or all have the same separator."""
     if matches[0] is None or _is_iso(entries[0]):
         return [date_of(*each) for each in zip(entries, places, strict=True)], ""
     clocks = [_clock_of(*each) for each in zip(matches, places, strict=True)]
@@ -122,7 +122,7 @@ def _is_iso(entry: str) -> bool:
 
 
 def _date(match: re.Match, year: int, month: int, day: int) -> datetime | None:
-    """The day of a date in an order, or None if it is none in this order."""
+    """Return the day of a date in an order; None if it is not a date in this order."""
     digits = match[1], match[3], match[4]
     has_century = len(digits[year]) == 4
     is_other = match[2] == "." and (month == 0 or (year == 0 and not has_century))
@@ -136,7 +136,7 @@ def _date(match: re.Match, year: int, month: int, day: int) -> datetime | None:
 
 
 def _clock_of(match: re.Match, where: str) -> datetime:
-    """The time of day behind a date, on any day; midnight if there is none."""
+    """Return the time of day after a date, on an arbitrary day; midnight if there is none."""
     text = " ".join((match[5] or "0:00").replace(",", ".").upper().split())
     for clock in _CLOCKS:
         try:

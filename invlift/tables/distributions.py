@@ -24,7 +24,7 @@ from invlift.unknowns.distributions.of_numpyro import from_numpyro
 class DistributionTable(Table):
     """A distribution of a number. A subclass adds its own keys."""
 
-    #: What makes the distribution, with the keys as arguments.
+    #: Function that makes the distribution, with the keys as arguments.
     family: ClassVar[Callable[..., Distribution]]
 
     distribution: str
@@ -36,7 +36,7 @@ class DistributionTable(Table):
 
 
 def value_of(entry: Any) -> Any:
-    """The distribution that a table describes; a number, or None, as it is."""
+    """Build the distribution of a table; a number or None is unchanged."""
     return entry.build() if isinstance(entry, DistributionTable) else entry
 
 
@@ -192,7 +192,7 @@ class BetaTable(DistributionTable):
     """The second shape."""
 
 
-#: Distributions of positive numbers by the key ``distribution``: looked up whenever a file is read.
+#: Key ``distribution`` -> table of a distribution of positive numbers; used when a file is read.
 DISTRIBUTIONS: dict[str, type[DistributionTable]] = {
     "lognormal": LognormalTable,
     "half-normal": HalfNormalTable,

@@ -1,8 +1,8 @@
-"""Voltages between electrodes as programs and instruments of geoelectrics write them.
+"""Voltages between electrodes in formats of geoelectric programs and instruments.
 
-Arrays of Res2DInv, files of the instruments of AGI and Lippmann, tables exported from a Syscal or a
-Terrameter LS, and ``protocol.dat`` of R2 and ResIPy (Binley, R2 manual; Blanchy et al. 2020,
-"ResIPy", Computers & Geosciences 137).
+The formats are arrays of Res2DInv, files of the instruments of AGI and Lippmann, tables exported
+from a Syscal or a Terrameter LS, the unified data format, and ``protocol.dat`` of R2 and ResIPy
+(Binley, R2 manual; Blanchy et al. 2020, "ResIPy", Computers & Geosciences 137).
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ class _Export(NamedTuple):
     Attributes
     ----------
     x : tuple of 4 str
-        Places of a, b, m and n along the line.
+        Columns of the places of a, b, m and n along the line.
     height : str
-        The height of each, a pattern of "a", "b", "m" and "n".
+        Pattern of the columns of heights, with "{}" for "a", "b", "m" and "n".
     voltage, current : str
+        Columns of the voltage and the current.
     units : dict of str to str
-        Of these two.
+        Units of these two.
     """
 
     x: tuple[str, ...]
@@ -45,7 +46,7 @@ class _Export(NamedTuple):
 
 
 _IN_MILLI = {"voltage": "mV", "current": "mA"}
-#: Those of a Syscal, and of a Terrameter LS.
+#: Exports of a Syscal, and of a Terrameter LS.
 _EXPORTS = (
     _Export(("Spa.1", "Spa.2", "Spa.3", "Spa.4"), "", "Vp", "In", _IN_MILLI),
     _Export(("xA(m)", "xB(m)", "xM(m)", "xN(m)"), "z{}(m)", "VMN(mV)", "IAB(mA)", _IN_MILLI),
@@ -53,22 +54,21 @@ _EXPORTS = (
         ("A(x)", "B(x)", "M(x)", "N(x)"), "{}(z)", "U(V)", "I(mA)", _IN_MILLI | {"voltage": "V"}
     ),
 )
-#: What files of ABEM's Terrameters have, in small letters.
+#: Texts that identify files of ABEM's Terrameters, in small letters.
 _ABEM_COLUMNS, _ABEM_ROWS = "a(x)", "rows header/data/topography"
-#: What stands for an electrode that is infinitely far away in a table of positions, in m.
+#: Coordinate from which on an electrode is infinitely far away, in m.
 _FAR = 1e4
 
 
 def ground_data(text: str, name: str) -> tuple[np.ndarray | None, Table] | None:
-    """Positions of electrodes, (K, 2 or 3) or None, and readings, of one of the formats.
+    """Read positions of electrodes, (K, 2 or 3) or None, and readings from a known format.
 
-    None if the text is of no such format.
+    Return None if the text is in another format.
 
     Raises
     ------
     InputError
-        Naming the row at which the text is not what its format says, or the format if it cannot be
-        read.
+        If a row does not follow the format, or a variant of the format is not supported.
     """
     lines = [(row, line.split()) for row, line in enumerate(text.splitlines(), 1) if line.strip()]
     if (parsed := instrument_data(lines, name)) is not None:
@@ -90,7 +90,7 @@ def ground_data(text: str, name: str) -> tuple[np.ndarray | None, Table] | None:
 
 
 def _protocol(lines: list[Line], name: str) -> tuple[None, Table] | None:
-    """Of R2 and ResIPy: a count; then number, four electrodes, and the resistance."""
+    """Read ``protocol.dat`` of R2 and ResIPy: a count, then rows of number, a, b, m, n, value."""
     if len(lines) < 2 or len(lines[0][1]) != 1 or not lines[0][1][0].isdecimal():
         return None
     (_, (count,)), *rows = lines
@@ -110,7 +110,7 @@ def _protocol(lines: list[Line], name: str) -> tuple[None, Table] | None:
 
 
 def _terrameter(text: str, name: str) -> tuple[np.ndarray, Table]:
-    """Of the table that a Terrameter LS exports, between lines on the survey."""
+    """Read the table in an export of a Terrameter LS, without the lines above and below it."""
     lines = text.splitlines()
     headers = (k for k, line in enumerate(lines) if _ABEM_COLUMNS in line.casefold())
     first = next(headers, 0)
@@ -124,9 +124,9 @@ def _terrameter(text: str, name: str) -> tuple[np.ndarray, Table]:
 
 
 def exported_data(table: Table) -> tuple[np.ndarray, Table] | None:
-    """Positions of electrodes and readings of a table that an instrument exported; None of another.
+    """Read positions of electrodes and readings from an instrument's export; else return None.
 
-    They are on a line.  Heights that are all the same are 0.
+    The electrodes are on a line.  If all heights are the same, they are set to 0.
     """
     written = {each.replace(" ", "").casefold(): each for each in table.columns}
     for export in _EXPORTS:
@@ -151,9 +151,10 @@ def exported_data(table: Table) -> tuple[np.ndarray, Table] | None:
 
 
 def numbered_places(places: np.ndarray, table: Table) -> tuple[np.ndarray, Table]:
-    """Positions (K, 2 or 3) of electrodes, from places (d, 4, 2 or 3), and the table with numbers.
+    """Number the distinct places (d, 4, 2 or 3); return positions (K, 2 or 3) and the table.
 
-    NaN is infinitely far away.
+    The table gets the columns a, b, m and n with these numbers.  A place of NaN is infinitely far
+    away and has the number 0.
     """
     whole = places.reshape(-1, places.shape[2])
     is_far = np.isnan(whole[:, 0])

@@ -1,4 +1,4 @@
-"""Names of the columns of a table: known ones found, whatever their case and unit."""
+"""Known columns of a table, found by their names in any case and with any unit."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from invlift.tables.numbers import is_number
 from invlift.tables.table import Table
 from invlift.units import without_unit
 
-CLOSE = 0.75  # how alike the names of two columns are that may have been confused
-#: Columns of results, which others of a table would hide.
+CLOSE = 0.75  # similarity from which on the name of a column may be a misspelt one
+#: Columns of results, whose names a table must not use.
 _TAKEN = "sensor", "points", "units"
 
 
 def with_known_columns(
     table: Table, needed: Sequence[str], further: Sequence[str], others: Sequence[str]
 ) -> Table:
-    """The table if it has the columns needed, and no column is nearly one that may be.
+    """Check the columns of a table, and separate their names from their units.
 
-    Units behind these names become the table's, "x [m]" or "x (m)" is x, and so is X.
+    The columns "x [m]", "x (m)" and X become x; units are kept in the table.
 
     Raises
     ------
     InputError
-        If a column is missing, repeated, nearly one of these, or has a name that results need.
+        If a needed column is missing, a column is repeated, its name is nearly that of a known
+        column that is missing, or it is a name that results use.
     """
     allowed = list(dict.fromkeys([*needed, "value", *further, *others]))
     written = table.columns

@@ -1,10 +1,11 @@
 """Readings in the files of the instruments of AGI and Lippmann.
 
-A SuperSting of AGI writes ``.stg``: three lines, then a record in each line, separated by commas:
-the voltage for a unit of current in ohm in the 5th place, its error in tenths of a per cent in the
-6th, and from the 10th on x, y and z of the electrodes a, b, m and n.  A 4point light of Lippmann
-writes ``.tx0``: settings behind "*", with the places of the electrodes, then numbers of electrodes,
-current in mA, voltage in mV and its error in per cent, under a line of their names.
+A SuperSting of AGI writes ``.stg``: three lines, then a record in each line, separated by commas.
+Field 5 is the voltage for a unit of current in ohm, and field 6 its error in tenths of a per cent.
+From field 10 on there are x, y and z of the electrodes a, b, m and n.  A 4point light of Lippmann
+writes ``.tx0``: lines with "*" hold settings, among them the places of the electrodes.  A line of
+names and the readings follow: numbers of electrodes, current in mA, voltage in mV and its error in
+per cent.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _LEGEND = "* num a b m n i u du "
 
 
 def instrument_data(lines: list[Line], name: str) -> tuple[np.ndarray, Table] | None:
-    """Places of electrodes and readings of a file, or None of another.
+    """Read places of electrodes and readings of a file; return None for another format.
 
-    Places are those of the electrodes, (K, 3), where the table has their numbers; else those of a,
-    b, m and n of each reading, (d, 4, 3).
+    If the table has numbers of electrodes, places are (K, 3).  Else they are those of a, b, m and n
+    of each reading, (d, 4, 3).
 
     Raises
     ------
     InputError
-        Naming the row that is not what the format says.
+        If the file does not follow its format; the message names the row if there is one.
     """
     first = " ".join(lines[0][1]).casefold() if lines else ""
     if first.startswith(_STG):
@@ -90,7 +91,7 @@ def _tx0(lines: list[Line], legend: int, name: str) -> tuple[np.ndarray, Table]:
 
 
 def _named(table: Table, what: str) -> Table:
-    """The table with a note on its format, and without errors of which one is 0."""
+    """Add a note on the format, and drop the column of errors if any error is 0."""
     taken = (*table.taken, what)
     if num := int(np.count_nonzero(table.frame["err"] == 0.0)):
         units = {column: unit for column, unit in table.units.items() if column != "err"}

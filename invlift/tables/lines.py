@@ -1,4 +1,4 @@
-"""Lines of a table in text: what separates its columns, where its header is, and its rows."""
+"""Separators, header and rows of a table in text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from invlift.units import size_of
 
 Line = tuple[int, list[str]]
 
-#: What may separate columns, as notes call it.
+#: Separators of columns, with their names in notes.
 _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_SAMPLE = 200  # lines that tell what separates columns
+_SAMPLE = 200  # number of lines from which the separator is found
 
 
 class Lines(NamedTuple):
@@ -25,11 +25,11 @@ class Lines(NamedTuple):
     Attributes
     ----------
     header : (int, list of str)
-        Its line and the names, with units behind them, "x [m]", if a line below has these.
+        Line number and names.  Units from a line below are added to the names, "x [m]".
     rows : list of (int, list of str)
-        Line and entries of each row.
+        Line number and entries of each row.
     notes : list of str
-        What was taken for what.
+        Notes on how the text was read.
     """
 
     header: Line
@@ -38,18 +38,19 @@ class Lines(NamedTuple):
 
 
 def lines_of(text: str, name: str) -> Lines:
-    """Header and rows, one row or none, of the lines that are not blank.
+    """Find the header and the rows of a table in text, also of a table without rows.
 
-    Lines with # above the header are left out; the last is the header where numbers follow it, as
-    ``numpy.savetxt`` writes it.  So are lines of one entry, or of a name with a colon and an entry,
-    which loggers write above it.  Columns are separated as Excel's first line says, ``sep=;``, by
-    what cuts most of the entries into numbers, or by spaces.  Left out are columns without name and
-    entries on the right, and on the left one without name that is empty or numbers the rows.
+    Blank lines are left out, and so are lines above the header that have a # or one entry, or a
+    name with a colon and an entry, as loggers write them.  The last line with # is the header if
+    numbers follow it, as ``numpy.savetxt`` writes it.  The separator is that of Excel's first line,
+    ``sep=;``, else the one that gives the most numbers, else spaces.  Columns on the right without
+    name and entries are left out.  So is a first column without name that is empty or numbers the
+    rows.
 
     Raises
     ------
     InputError
-        If there is nothing in it, or quotation marks do not match.
+        If the text has no table, or quotation marks do not match.
     """
     spaces = []
     if match := re.match(r"sep=(.)(?=\r?\n)", text):
@@ -84,9 +85,9 @@ def lines_of(text: str, name: str) -> Lines:
 
 
 def _split(text: str, mark: str, name: str) -> list[Line]:
-    """Line number and stripped entries of every line that is not blank.
+    """Return line number and stripped entries of every line that is not blank.
 
-    Not by pandas, which fills rows that are too short without a word and keeps no line numbers.
+    pandas is not used: it fills short rows without a warning, and does not keep line numbers.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=True)
     try:
@@ -105,7 +106,10 @@ def _split(text: str, mark: str, name: str) -> list[Line]:
 
 
 def _separator(text: str) -> str | None:
-    """The mark that cuts the first lines into equally many entries, and most into numbers."""
+    """Return the separator that splits the first lines into equal numbers of entries.
+
+    Among several the one with a header and the largest fraction of numbers is taken.
+    """
     lines = [line for line in io.StringIO(text, newline="") if line.strip()][:_SAMPLE]
     best, most = None, (False, 0.0)
     for mark in _MARKS:
@@ -127,9 +131,9 @@ def _separator(text: str) -> str | None:
 
 
 def _tabs_for_spaces(text: str) -> str | None:
-    """The text with a tab for spaces between entries, where all lines have as many, or None.
+    """Replace spaces between entries by tabs; None if lines have different numbers of entries.
 
-    numpy.savetxt writes so, with "# " in front of the names.
+    numpy.savetxt writes such files, with "# " in front of the names.
     """
     cut = [line.removeprefix("# ").split() for line in text.splitlines() if line.strip()]
     if len(cut) < 2 or {len(line) for line in cut} != {len(cut[0])} or len(cut[0]) < 2:
@@ -142,7 +146,7 @@ def _tabs_for_spaces(text: str) -> str | None:
 
 
 def _without_preamble(lines: list[Line]) -> tuple[list[Line], int]:
-    """The lines from the header on, and how many others are above it that no # is in front of."""
+    """Return the lines from the header on, and the number of lines without # above it."""
     filled = [[each for each in entries if each] for _, entries in lines]
     width = max(map(len, filled[:_SAMPLE]))
     num = 0
@@ -156,7 +160,7 @@ def _without_preamble(lines: list[Line]) -> tuple[list[Line], int]:
 
 
 def _without_unnamed(lines: list[Line]) -> list[Line]:
-    """The lines without columns that no name is above and nothing is in, or numbers of rows."""
+    """Drop columns without a name that are empty or, on the left, number the rows."""
     width = max((k for k, name in enumerate(lines[0][1], start=1) if name), default=0)
     for _, entries in lines:
         while len(entries) > width and not entries[-1]:
@@ -170,7 +174,7 @@ def _without_unnamed(lines: list[Line]) -> list[Line]:
 
 
 def _units_below(header: list[str], rows: list[Line]) -> list[str]:
-    """Units in the first row, if it has nothing but units, and numbers are below it."""
+    """Return the units in the first row, if it has only units and numbers are below it."""
     if len(rows) < 2 or len(rows[0][1]) != len(header):
         return []
     units = [entry.removeprefix("[").removesuffix("]") for entry in rows[0][1]]

@@ -1,4 +1,4 @@
-"""Columns of a table by patterns of their names, wide tables made long, places from another."""
+"""Renaming of columns by patterns, wide tables to long ones, and places from a second table."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from invlift.tables.dates import zone_in
 from invlift.tables.table import Table
 from invlift.units import size_of, without_unit
 
-#: The column of which a wide table has one for each sensor, and that of their names.
+#: Columns of values, sensor names and times; a wide table has a column of values for each sensor.
 VALUE, NAME, TIME = "value", "name", "time"
-#: What stands between columns that are one time together.
+#: Separator of the names of columns that are joined to one time.
 JOIN = " + "
 
 
 def with_columns(
     table: Table, columns: Mapping[str, str], where: str = "columns", name: str = ""
 ) -> Table:
-    """The table with its columns called by what they are.
+    """Rename columns to their standard names, and make a wide table long.
 
     Parameters
     ----------
     table : Table
     columns : mapping of str to str
-        Names of columns by what they are, ``{"value": "Temp*", "time": "Date Time*"}``: a star is
-        any text, and case does not matter.  Where several are of the value, each row is as many
-        readings; their name is what the last star stands for, without a unit that all have behind
-        it: "Temp north, °C".  Empty ones are left out.  ``{"time": "Date + Time"}`` joins a column
-        of dates and one of times of day.
+        Standard name -> pattern of the column's name, ``{"value": "Temp*", "time": "Date Time*"}``.
+        A star is any text, and case does not matter.  If several columns match "value", each gives
+        a reading a row; empty ones are left out.  The sensor's name is the text that the last star
+        matches, without a unit that all columns end with, as in "Temp north, °C".
+        ``{"time": "Date + Time"}`` joins a column of dates and one of times of day.
     where : str
-        What error messages blame.
+        Place that error messages name.
     name : str
-        The sensor's, where one column has the values; else it is what the star stands for.
+        Name of the sensor, if there is one column of values; else the star gives the names.
 
     Raises
     ------
     InputError
-        If no column has such a name, or several do that are not of the value.
+        If no column matches a pattern, or several match one other than that of "value".
     """
     if JOIN in columns.get(TIME, ""):
         table, joined = _with_joined(table, columns[TIME].split(JOIN), where)
@@ -80,7 +80,7 @@ def with_columns(
 
 
 def _with_joined(table: Table, patterns: list[str], where: str) -> tuple[Table, str]:
-    """The table with the entries of several columns as one, with spaces between, and its name."""
+    """Join the entries of several columns with spaces; also return the new column's name."""
     columns = []
     for pattern in patterns:
         matches = list(_matches(table, pattern, where, TIME))
@@ -96,13 +96,13 @@ def _with_joined(table: Table, patterns: list[str], where: str) -> tuple[Table, 
 
 
 def _named(column: str) -> tuple[str, str]:
-    """The name of a column and the unit behind it, if what is behind it is one."""
+    """Split a column's name into name and unit; the unit is "" if it is not a known one."""
     name, unit = without_unit(column)
     return (name, unit) if size_of(unit) else (column, "")
 
 
 def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]:
-    """Columns with names of a pattern, and what its last star stands for."""
+    """Return the columns that match a pattern, each with the text that the last star matches."""
     parts = "(.*)".join(map(re.escape, pattern.split("*")))
     by_pattern = {
         each: next(filter(None, (re.fullmatch(parts, name, re.IGNORECASE) for name in
@@ -120,7 +120,7 @@ def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]
 
 
 def _long(table: Table, values: Mapping[str, str], has_names: bool) -> Table:
-    """A row for each of the values that is not empty, with its name."""
+    """Make a row of each value that is not empty, with the sensor's name."""
     columns = [VALUE] if len(values) == 1 else list(values)
     others = table.frame.drop(columns=columns)
     parts = []
@@ -138,15 +138,16 @@ def _long(table: Table, values: Mapping[str, str], has_names: bool) -> Table:
 
 
 def with_places(table: Table, places: Table) -> Table:
-    """The table with the columns of another, of the row of the same name.
+    """Add the columns of a table of places to the rows with the same sensor name.
 
-    One place is that of all readings where these have no names, as in the file of one logger.
+    If readings have no names and there is one place, it is that of all readings, as in the file of
+    one logger.
 
     Raises
     ------
     InputError
-        If one of them has no column ``name``, the other has a name twice or not at all, or both
-        have another column of one name.
+        If a table has no column ``name``, the table of places lacks a name or has one twice, or
+        both tables have another column in common.
     """
     places = _with_name(places)
     if len(places.rows) == 1 and NAME not in map(str.casefold, table.columns):
@@ -176,7 +177,7 @@ def with_places(table: Table, places: Table) -> Table:
 
 
 def without_readings(places: Table, table: Table) -> list[str]:
-    """A note on the names of places that a table has no readings of."""
+    """Return a note on the places without readings."""
     known = _with_name(places).frame[NAME].astype(str)
     unread = known[~known.isin(table.frame[NAME].astype(str))].tolist()
     return [f"no readings of {', '.join(unread)} in {places.name}"] if unread else []

@@ -1,4 +1,4 @@
-"""What [noise] and its keys can be in a problem file."""
+"""Tables of the section [noise] of a problem file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable, value
 
 
 class SensorTable(Protocol):
-    """What noise needs to know of :class:`invlift.fem.readings.sensors.Sensors`."""
+    """Attributes of :class:`invlift.fem.readings.sensors.Sensors` that the noise needs."""
 
     name: str
     values: np.ndarray
@@ -52,16 +52,16 @@ class NoiseTable(Table):
         Parameters
         ----------
         sensors : invlift.Sensors
-            Those in use.
+            Sensors in use.
         where : callable
-            Names of keys -> how an error message calls them: ``where("sigma")`` is
+            Name of a key -> its name in error messages: ``where("sigma")`` is
             "problem.toml, [noise] sigma".
 
         Raises
         ------
         InputError
-            If the keys do not fit the sensors. One of the library that blames "noise KEY" is told
-            as an error of that key.
+            If the keys do not fit the sensors. The caller translates the place "noise KEY" of the
+            library's errors to that key.
         """
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class NoiseTable(Table):
         return sensors.sigma
 
     def _groups(self, sensors: SensorTable, where: Callable[..., str]) -> np.ndarray | None:
-        """Return what the scale of each reading is shared by, or None if there is one for all."""
+        """Return the group with which each reading shares its scale, (d,); None for one scale."""
         if self.per == "all":
             return None
         if self.per == "sensor":
@@ -143,7 +143,7 @@ class StudentTTable(NoiseTable):
         return student_t_noise(self.scale(sensors, where), degrees, relative=self.relative)
 
 
-#: What [noise] can be, by its key ``kind``: looked up whenever a problem file is read.
+#: Key ``kind`` of [noise] -> its table; used whenever a problem file is read.
 NOISES: dict[str, type[NoiseTable]] = {
     "gaussian": GaussianTable,
     "laplace": LaplaceTable,

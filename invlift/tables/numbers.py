@@ -1,4 +1,4 @@
-"""Numbers in the entries of a table: decimal commas, marks between thousands, units behind them."""
+"""Numbers in the entries of a table, with decimal commas, thousands separators and units."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from invlift.errors import InputError
 from invlift.units import size_of
 
 _SPACES = " '’\u00a0\u202f"
-#: Sign, digits with marks, exponent, and what is behind.
+#: Sign, digits with separators, exponent, and unit.
 _NUMBER = rf"([+\-−]?)((?:\d[\d.,{_SPACES}]*)?[.,]?\d[.,]?)((?:[eE][+-]?\d+)?)\s*([^\d\s.,_<>].*)?"
 _LIMIT = re.compile(r"([<>≤≥])\s*(?=[\d.,+-])")
 _LIMITS = {"<": "<", "≤": "<", ">": ">", "≥": ">"}
-#: Digits in which the marks can only mean one thing, by what marks mean in them.
+#: Meaning of the marks in a number -> pattern; "either" is ambiguous.
 _KINDS = {
     "whole": r"\d+",
     "spaced": rf"\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?",
@@ -31,18 +31,18 @@ _MAX_SHOWN = 40
 
 
 def is_number(entry: str) -> bool:
-    """Whether an entry looks like a number in any of the ways in which one may be written."""
+    """Return whether an entry looks like a number in any of the known notations."""
     match = re.fullmatch(_NUMBER, entry)
     return match is not None and (not match[4] or size_of(match[4]) is not None)
 
 
 def is_plain_number(entry: str) -> bool:
-    """Whether an entry is a number with a decimal point at most, as programs write it."""
+    """Return whether an entry is a plain number, with at most a decimal point and an exponent."""
     return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", entry) is not None
 
 
 def without_limits(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries without a "<" or ">" in front of their number, and these, "" where there is none."""
+    """Split a "<" or ">" off the front of entries; return the entries and these marks, or ""."""
     matches = [_LIMIT.match(entry) for entry in entries]
     limits = ["" if match is None else _LIMITS[match[1]] for match in matches]
     rest = [entry if match is None else entry[match.end() :]
@@ -51,7 +51,7 @@ def without_limits(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plain_numbers(entries: list[str]) -> np.ndarray | None:
-    """Numbers in entries with a decimal point at most, all of them, or None; empty is NaN."""
+    """Convert entries to numbers, an empty one to NaN; None if any entry is not a plain number."""
     if any("_" in entry for entry in entries):  # Python also reads 1_000, which no table means
         return None
     try:
@@ -63,15 +63,15 @@ def plain_numbers(entries: list[str]) -> np.ndarray | None:
 def numbers_of(
     frame: pd.DataFrame, rows: np.ndarray, name: str
 ) -> tuple[pd.DataFrame, dict[str, str], list[str]]:
-    """Numbers of columns of texts, the units behind those of a column, and what was taken for what.
+    """Convert columns of texts to numbers; also return the units of columns, and notes.
 
-    Whether a comma or a point is a decimal mark or stands between thousands is decided by all
-    entries together.  Empty entries are NaN.
+    All entries together decide whether a comma or a point is a decimal mark or a thousands
+    separator.  Empty entries become NaN.
 
     Raises
     ------
     InputError
-        Naming row and column of an entry that is no number, or may be either of two.
+        If an entry is not a number or is ambiguous; the message names its row and column.
     """
     columns, size = list(frame), len(frame)
     entries = [entry for column in columns for entry in frame[column].tolist()]
@@ -112,9 +112,9 @@ def numbers_of(
 
 
 def _with_decimal_commas(entries: list[str]) -> np.ndarray | None:
-    """Numbers where one entry at least can only have a decimal comma, and none has a point.
+    """Convert entries with decimal commas; None if any has a point or all commas are ambiguous.
 
-    What follows would find the same, in many times the time.
+    This is a fast path: the general search gives the same result and takes much longer.
     """
     with_comma = [entry for entry in entries if "," in entry]
     if all(map(_EITHER_COMMA.fullmatch, with_comma)) or any("." in entry for entry in entries):
@@ -127,7 +127,7 @@ def _framed(numbers: np.ndarray, columns: list[str], size: int) -> pd.DataFrame:
 
 
 def _with_points(parts, kinds, is_word, entries, refuse) -> tuple[pd.Series, list[str]]:
-    """Entries as Python reads them, each mark taken for what it is."""
+    """Rewrite entries with decimal points and without thousands separators; also return notes."""
     digits, found = parts["digits"], set(kinds[~is_word])
     decimal_comma = "decimal comma" in found or "point of thousands" in found
     decimal_point = "decimal point" in found or "comma of thousands" in found
@@ -171,7 +171,7 @@ def _with_points(parts, kinds, is_word, entries, refuse) -> tuple[pd.Series, lis
 
 
 def _units_behind(units, is_word, columns, size, refuse) -> dict[str, str]:
-    """The unit behind all entries of a column, where there is one."""
+    """Return the unit of the entries of each column that has one."""
     by_column = {}
     for number, column in enumerate(columns):
         own = units.iloc[number * size : (number + 1) * size]

@@ -1,4 +1,4 @@
-"""[prior] of a problem file, and fields in the place of its numbers."""
+"""Tables of the section [prior] of a problem file, and of random boundary values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from invlift.tables.distributions import DISTRIBUTIONS, REAL_DISTRIBUTIONS, Norm
 from invlift.unknowns.distributions import Distribution, normal
 from invlift.unknowns.priors.base import Prior
 
-#: Largest size of its mean: the exponential must be a number.
+#: Largest size of the mean of the log-conductivity: its exponential must not overflow.
 MAX_MEAN = 300.0
 Mean, Std = number(-MAX_MEAN, MAX_MEAN), number(MIN_STD, MAX_STD)
 
@@ -37,26 +37,26 @@ def _is_ascending(pair: list[float]) -> list[float]:
     return pair
 
 
-#: The conductivity that is exceeded by 95 %, and that by 5 % of all draws from the prior.
+#: The 5 % and 95 % points of the conductivity under the prior.
 Between = Annotated[
     list[number(1e-130, 1e130)],
     Field(min_length=2, max_length=2),
     AfterValidator(_is_ascending),
 ]
-#: The standard normal distribution is below this in 95 %.
+#: The 95 % point of the standard normal distribution.
 _POINT = 1.6448536269514722
 
 
 def mean_and_std_between(between: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation of the log-conductivity of which two points are known."""
+    """Return mean and standard deviation of a log-conductivity from its 5 % and 95 % points."""
     low, high = np.log(between)
     return 0.5 * (low + high), 0.5 * (high - low) / _POINT
 
 
 def check_is_said_once(table: Table) -> None:
-    """Refuse a table with keys for the spread and :data:`Between`, or with neither.
+    """Refuse a table with both ``between`` and other keys of mean or spread, or with no spread.
 
-    The error of tables: see :func:`invlift.files.tables.problem`.
+    Raises the error of tables: see :func:`invlift.files.tables.problem`.
     """
     keys = [key for key in ("mean", "median", "std") if key in table.model_fields_set]
     if table.between is not None and keys:
@@ -80,7 +80,7 @@ class PriorTable(Table):
         ----------
         mesh : Mesh
         where : callable
-            Names of keys -> how an error message calls them: ``where("std")`` is
+            Name of a key -> its name in error messages: ``where("std")`` is
             "problem.toml, [prior] std".
 
         Returns
@@ -91,14 +91,14 @@ class PriorTable(Table):
         Raises
         ------
         InputError
-            If the keys do not fit the mesh. One of the library that blames "prior KEY" is told as
-            an error of that key.
+            If the keys do not fit the mesh. The caller translates the place "prior KEY" of the
+            library's errors to that key.
         """
         raise NotImplementedError
 
 
 def built(value: Any) -> Any:
-    """A number, or what a table in its place makes, a distribution for example."""
+    """Build the value of a table, for example a distribution; any other value is unchanged."""
     return value.build() if isinstance(value, Table) else value
 
 
@@ -131,7 +131,7 @@ class MaternKeys(Table):
             if "mean" in self.model_fields_set:
                 expected, found = "one of the keys mean and median", "both"
                 raise problem(expected, found, "keep one: the median is exp(mean)")
-            self.__dict__["mean"] = None  # not the default, which a saved file would hold as well
+            self.__dict__["mean"] = None  # else a saved file would have the default mean too
         return self
 
     def settings(self, mesh: Mesh, where: Callable[..., str]) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class MaterialsTable(Table):
     """The conductivity of what conducts more."""
 
     def build(self) -> dict[str, float | Distribution]:
-        """Conductivities by the names of the materials."""
+        """Return the conductivities by the names of the materials."""
         return {"resistive": built(self.resistive), "conductive": built(self.conductive)}
 
 
@@ -255,7 +255,7 @@ class IndependentTable(PriorTable):
         return independent_prior(mesh, per=self.per, mean=mean, std=std)
 
 
-#: What [prior] can be, by its key ``kind``: looked up whenever a problem file is read.
+#: Key ``kind`` of [prior] -> its table; used whenever a problem file is read.
 PRIORS: dict[str, type[PriorTable]] = {
     "matern": MaternTable,
     "layers": LayersTable,
@@ -275,7 +275,7 @@ class BoundaryNormalTable(NormalTable):
     0.14, in the length unit of the mesh; left out, all of a group are off by the same."""
 
     def on(self, mesh: Mesh, where: str, group: str) -> Distribution | RandomField:
-        """Build what stands in place of the values of a boundary group."""
+        """Build the distribution or the random field of the values of a boundary group."""
         if isinstance(self.mean, str):
             return random_field(mesh.point_field(self.mean, where, group), self.sd, self.range)
         if self.range is not None:
@@ -283,5 +283,5 @@ class BoundaryNormalTable(NormalTable):
         return normal(self.mean, self.sd)
 
 
-#: What boundary values can be: as other numbers, and fields.
+#: Key ``distribution`` of boundary values -> its table.
 BOUNDARY_DISTRIBUTIONS = ChainMap({"normal": BoundaryNormalTable}, REAL_DISTRIBUTIONS)

@@ -1,4 +1,4 @@
-"""Text in the formats of Res2DInv: arrays by their numbers, and the general array.
+"""Text in the formats of Res2DInv: standard arrays by number, and the general array.
 
 Loke, "Rapid 2-D resistivity & IP inversion", manual of Res2DInv, the appendix on data formats.
 """
@@ -17,8 +17,8 @@ from invlift.tables.numbers import is_plain_number
 from invlift.tables.table import Table, table_of_lines
 
 _GENERAL = 11
-#: Arrays by their numbers: places of a, b, m and n in parts of the distance, as constants and as
-#: multiples of the factor n in front of the reading; None is infinitely far away.
+#: Arrays by number: name, and places of a, b, m and n in units of the distance.  The places are
+#: constants, and multiples of the factor n in each row.  None is infinitely far away.
 _ARRAYS = {
     1: ("Wenner", (0, 3, 1, 2), None),
     2: ("pole-pole", (0, None, 1, None), None),
@@ -28,23 +28,24 @@ _ARRAYS = {
     6: ("pole-dipole", (0, None, 0, 1), (0, 0, 1, 1)),
     7: ("Schlumberger", (0, 1, 0, 1), (0, 2, 1, 1)),
 }
-#: Where the horizontal place of a row is, and that of points of the topography.
+#: Codes of the location of a row: at the first electrode, or in the middle.  The next is the code
+#: of topography with distances along the ground.
 _OF_FIRST, _OF_MIDDLE = 0, 1
 _ALONG_GROUND = 2
 
 
 def res2dinv_data(lines: list[Line], name: str) -> tuple[np.ndarray, Table] | None:
-    """Places of a, b, m and n, (d, 4, 2), NaN where infinitely far, and the readings.
+    """Read the places of a, b, m and n, (d, 4, 2), NaN if infinitely far, and the readings.
 
-    Readings are apparent resistivities, ``rhoa``, or resistances, ``value``, with their relative
-    errors ``err`` if these are there.  Places are on the ground of the topography's list.
+    Readings are apparent resistivities, ``rhoa``, or resistances, ``value``, with relative errors
+    ``err`` if the file has errors.  Places are on the ground if there is a list of topography.
 
-    None if the lines are of no such format.
+    Return None if the lines are in another format.
 
     Raises
     ------
     InputError
-        Naming the row at which they are not what the format says, or the array if it is not read.
+        If the lines do not follow the format, or the array is not supported.
     """
     head = [" ".join(entries).strip(",") for _, entries in lines[1:4]]
     if len(head) < 3 or not all(map(is_plain_number, head)) or not head[1].isdecimal():
@@ -97,7 +98,7 @@ def res2dinv_data(lines: list[Line], name: str) -> tuple[np.ndarray, Table] | No
 
 
 def _number(lines: Iterator[Line], name: str, what: str) -> float:
-    """The next number that is alone in its line; lines of text say what follows."""
+    """Return the next number in a line of its own, and skip lines of text before it."""
     for row, entries in lines:
         entry = " ".join(entries).strip(",")
         if is_plain_number(entry):
@@ -108,7 +109,7 @@ def _number(lines: Iterator[Line], name: str, what: str) -> float:
 
 
 def _general(lines: list[Line], kind: int, location: int, name: str):
-    """Places and readings of rows with a number of electrodes, x and z of each, and numbers."""
+    """Read rows of a general array: number of electrodes, x and z of each, and numbers."""
     places = np.full((len(lines), 4, 2), np.nan)
     roles = {"4": [0, 1, 2, 3], "3": [0, 2, 3], "2": [0, 2]}
     parts = []
@@ -125,7 +126,7 @@ def _general(lines: list[Line], kind: int, location: int, name: str):
 
 
 def _of_array(lines: list[Line], kind: int, location: int, name: str):
-    """Places and readings of rows with a place, a distance, perhaps a factor, and numbers."""
+    """Read rows of a standard array: place, distance, factor n of some arrays, and numbers."""
     what, constants, multiples = _ARRAYS[kind]
     size = 2 + (multiples is not None)
     numbers = _values(lines, name)
@@ -149,13 +150,13 @@ def _of_array(lines: list[Line], kind: int, location: int, name: str):
 
 
 def _values(lines: list[Line], name: str) -> np.ndarray:
-    """Numbers of rows of one length, (d, k)."""
+    """Return the numbers of rows of equal length, (d, k)."""
     columns = [f"column {number + 1}" for number in range(len(lines[0][1]) if lines else 0)]
     return table_of_lines(lines, columns, name).with_numbers(columns).frame.to_numpy(float)
 
 
 def _topography(lines: Iterator[Line], name: str) -> tuple[int, np.ndarray] | None:
-    """How points of the ground are given, and these, (k, 2); None if there are none."""
+    """Read the topography: the kind of its distances, and points, (k, 2); None without one."""
     _, entries = next(lines, (0, ["0"]))
     if not is_plain_number(entries[0]):  # "Topography in separate list"
         _, entries = next(lines, (0, ["0"]))
@@ -181,7 +182,7 @@ def _topography(lines: Iterator[Line], name: str) -> tuple[int, np.ndarray] | No
 
 
 def _on_ground(places: np.ndarray, kind: int, points: np.ndarray, name: str) -> np.ndarray:
-    """Places of a straight line moved onto the ground; the line may be measured along it."""
+    """Move places of a line onto the ground, by their horizontal distance or along the ground."""
     if np.nanmax(np.abs(places[..., 1]), initial=0.0) > 0.0:
         expected = "z of electrodes in their rows, or in a list of topography"
         raise InputError(name, expected, "both", "remove one of them")

@@ -1,4 +1,4 @@
-"""Sensor tables, a row for each reading: what is read from them, and what is written."""
+"""Reading and writing of sensor tables, with a row for each reading."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from invlift.tables.several import Sources, joined, notes_of, sources_of, with_n
 from invlift.tables.table import Table, read_table
 from invlift.tables.times import Clock, with_lengths, with_times
 
-#: Columns of numbers that mean something; those of texts are `TEXTS`.
+#: Known columns of numbers; known columns of texts are `TEXTS`.
 _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
-#: Columns in which a row may have no entry, and those in which it may if the table has kinds.
+#: Columns with optional entries, and those with optional entries if the table has kinds.
 _SPARSE = "x2", "y2", "z2", "over", "radius", "group", "averaged_over"
 _SPARSE_OF_KINDS = "x", "y", "z", "experiment"
 #: Columns of numbers of a field that changes in time.
 _OF_TIME = "time", "averaged_over"
-#: Columns that say what a reading is of, beside its place and time.
+#: Columns that identify a reading, in addition to its place and time.
 _PLACES = "x2", "y2", "z2", "radius", "kind", "over", "name", "experiment", "survey"
-#: Columns of texts of which each row has one, and what to do about a row that has none.
+#: Columns of texts that may not be empty, with the remedy for an empty entry.
 _NEEDED = {
     "name": "name the sensor",
     "experiment": "name the experiment that the reading is of",
@@ -53,41 +53,41 @@ def read_sensors(
     Parameters
     ----------
     source : path, pandas.DataFrame, Dataset or DataArray of xarray, or several of these
-        Text, as :func:`invlift.tables.table.read_table` reads it. Several are a list, a pattern of
-        paths, "loggers/*.csv", or a dictionary by the names of the sensors: each is read by itself.
-        Where one has no names, the sensor is called as the file without its ending.
+        A table for :func:`invlift.tables.table.read_table`. Several tables are a list, a pattern of
+        paths, "loggers/*.csv", or a dictionary by the names of the sensors; each is read
+        separately. If a file has no names, its sensor has the name of the file without its ending.
         The header names the columns, in any order and case: x, y, z (only for a three-dimensional
-        mesh), value and, if wanted, sigma, group, name and experiment (texts), valid (rows with 0
-        are left out), x2, y2 and z2 (second places), kind, over (texts) and radius, which are empty
-        where a reading has none; in a table with kinds so may places and experiments be. Other
-        columns are kept beside the results as they are, unless they look like one of these, or are
-        times, errors or weights. Several rows may have one place: they are readings of their own.
+        mesh) and value. Optional columns are sigma, group, name and experiment (texts), valid (rows
+        with 0 are left out), x2, y2 and z2 (second places), kind, over (texts) and radius, which
+        are empty if they do not apply. In a table with kinds, places and experiments may be empty
+        too. Other columns are kept beside the results, unless they look like one of these, or are
+        times, errors or weights. Several rows with one place are separate readings.
     dim : int
         Dimension of the mesh, 2 or 3.
     columns : mapping of str to str, optional
-        Patterns of the names of columns by what they are: ``{"value": "Temp*"}``. Several columns
-        of values are sensors of their own, whose name is what the star stands for.
+        Standard name -> pattern of a column's name: ``{"value": "Temp*"}``. Several columns of
+        values are separate sensors, named by the text that the star matches.
     places : as `source`, optional
-        Another table, with the places by ``name``.
+        A second table with the places by ``name``.
     units : mapping of str to str, optional
-        Those of ``length`` and ``solution``: columns in other units are converted.
+        Units of ``length`` and ``solution``; columns in other units are converted.
     needs_values : bool
         If False, the column value may be missing (positions for a simulation); it is then zero.
     clock : Clock, optional
-        Of a field that changes in time: the table has a column ``time`` then, of numbers or dates,
-        and perhaps ``averaged_over``, the length of the interval before it whose mean is read.
+        Units of time for a field that changes in time. The table then has a column ``time`` of
+        numbers or dates. An optional column ``averaged_over`` has the length of the interval before
+        this time over which the reading is a mean.
 
     Returns
     -------
     Sensors
-        With d readings, their places and what else the table says of them.
+        The d readings with their places and the other columns.
 
     Raises
     ------
     InputError
-        If the file cannot be read, a column is missing, repeated or nearly one of those above, a
-        row has too few or too many entries, or an entry is not a finite number (for sigma: a
-        positive one).
+        If the file cannot be read, a column is missing, repeated or has a misspelt name, a row has
+        too few or too many entries, or an entry is not a finite number (for sigma: a positive one).
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _of_several(
     places: Table | None,
     options: Mapping[str, Any],
 ) -> tuple[Table, np.ndarray | None, list[str]]:
-    """Several tables as one, its limits, and notes on them."""
+    """Read several tables and join them; return the table, its limits, and notes."""
     tables, limits = [], []
     names = [name for name, _ in sources.parts]
     for number, (name, each) in enumerate(sources.parts, start=1):
@@ -138,7 +138,7 @@ def _with_numbers(
     needs_values: bool,
     clock: Clock | None,
 ) -> tuple[Table, np.ndarray | None]:
-    """The rows of a table that are readings, with their numbers, and which are limits, if any."""
+    """Return the table of valid readings with numbers, and the limits of censored ones or None."""
     has_times = clock is not None
     seconds = [f"{axis}2" for axis in axes]
     needed = [*axes, "value"] if needs_values else axes
@@ -198,7 +198,7 @@ def _sensors_of(
 
 
 def _repeated(columns: Mapping[str, np.ndarray], axes: Sequence[str]) -> list[str]:
-    """A note on readings of the same at the same time, as where two exports overlap."""
+    """Return a note on repeated readings of a place and time, as where two exports overlap."""
     what = [each for each in (*axes, *_OF_TIME, *_PLACES) if each in columns]
     frame = pd.DataFrame({each: columns[each] for each in what})
     num = int(frame.duplicated().sum())
@@ -209,7 +209,10 @@ def _repeated(columns: Mapping[str, np.ndarray], axes: Sequence[str]) -> list[st
 
 
 def _without_limits(table: Table) -> tuple[Table, np.ndarray | None]:
-    """The table with the limits of censored readings as values, and which these are, if any."""
+    """Convert censored readings such as "<0.1" to their limits; return "<", ">" or "" by row.
+
+    The second result is None if no reading is censored.
+    """
     is_text = "value" in table.columns and table.array("value").dtype.kind == "U"
     if not is_text:
         return table, None
@@ -229,7 +232,7 @@ def _check_has_rows(table: Table) -> None:
 
 
 def with_entries(table: Table, numbers: Sequence[str]) -> Table:
-    """The table with its numbers read and all texts there that a row needs."""
+    """Convert columns to numbers or texts, and check that all needed entries are present."""
     _check_has_rows(table)
     sparse = {*_SPARSE, *(_SPARSE_OF_KINDS if "kind" in table.columns else ())}
     sparse |= {FACTOR, "sigma"} if FACTOR in table.columns else set()

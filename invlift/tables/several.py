@@ -1,4 +1,4 @@
-"""Several tables that are one: a file of each well or logger, each written in its own way."""
+"""Several tables read as one, such as a file for each well or logger in different formats."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BY_NAME = 'give them by name, {"MW-1": table}, or a column name in each'
 
 
 class Sources(NamedTuple):
-    """What is read as one table.
+    """Tables to read as one.
 
     Attributes
     ----------
     name : str
-        What error messages call all of it.
+        Name of all tables together in error messages.
     parts : list of (str, source)
-        Name of the sensor of each that names none itself, and what to read.
+        Sensor name of each table, used if it has no names itself, and the table to read.
     """
 
     name: str
@@ -35,12 +35,12 @@ class Sources(NamedTuple):
 
 
 def sources_of(source: Any) -> Sources | None:
-    """The tables of a pattern of paths, a list or a dictionary; None if it is a single one.
+    """Return the tables of a pattern of paths, a list or a dictionary; None for a single table.
 
     Raises
     ------
     InputError
-        If there are none, or two files have one name.
+        If there is no table.
     """
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
     if glob.has_magic(name) and not Path(name).exists():
@@ -66,12 +66,12 @@ def sources_of(source: Any) -> Sources | None:
 
 
 def with_name(table: Table, name: str, names: Sequence[str]) -> Table:
-    """The table with the name of its sensor, where it has no column of names.
+    """Add a column with the name of the sensor, if the table has no column of names.
 
     Raises
     ------
     InputError
-        If there is no name, or several tables have it.
+        If there is no name, or several tables have the same name.
     """
     if any(each.casefold() == NAME for each in table.columns):
         return table
@@ -84,12 +84,12 @@ def with_name(table: Table, name: str, names: Sequence[str]) -> Table:
 
 
 def joined(tables: Sequence[Table], name: str) -> Table:
-    """Tables, whose numbers are read, one below the other; rows are called "3 of b.csv".
+    """Join tables with numbers one below the other; rows have names such as "3 of b.csv".
 
     Raises
     ------
     InputError
-        If columns of one name are in different units.
+        If columns with the same name have different units.
     """
     units: dict[str, tuple[str, str]] = {}
     for table in tables:
@@ -112,13 +112,13 @@ def joined(tables: Sequence[Table], name: str) -> Table:
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
-    """Names of files without their folders, where these differ."""
+    """Return names of files without their folders, or unchanged if these are not unique."""
     short = [Path(each).name for each in names]
     return short if len(set(short)) == len(names) else list(names)
 
 
 def notes_of(tables: Sequence[Table]) -> list[str]:
-    """Notes on tables, those on all of them once."""
+    """Return the notes on tables; each note is given once, with the tables that it applies to."""
     short, found = _short_names([each.name for each in tables]), []
     for note in dict.fromkeys(each for table in tables for each in table.notes):
         of = [name for name, table in zip(short, tables, strict=True) if note in table.notes]

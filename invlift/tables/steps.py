@@ -1,4 +1,4 @@
-"""Tables of a number that changes in steps."""
+"""Tables of a value that changes in steps."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ TIME, STRENGTH = "time", "strength"
 
 
 def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None) -> Steps:
-    """Steps of a table with the columns ``time`` and ``strength``, of text with commas.
+    """Read steps from a table with the columns ``time`` and ``strength``.
 
     Parameters
     ----------
     path : str or path-like
     before : float
-        What the number was before the first row.
+        Value before the first row.
     clock : Clock, optional
-        What the times of the table mean; without one they are numbers.
+        Unit of time and start date for the times of the table; without a clock they are numbers.
 
     Returns
     -------
     Steps
-        As of :func:`steps`.
+        As from :func:`steps`.
 
     Raises
     ------
     InputError
-        If it cannot be read, or a column is missing; else as :func:`steps`, naming the file.
+        If the file cannot be read, or a column is missing; also as :func:`steps`, with the name of
+        the file.
     """
     table = read_table(path, "a table of steps")
     names = [without_unit(each)[0].casefold() for each in table.columns]

@@ -1,4 +1,4 @@
-"""The one door for tables: a file, a data frame of pandas, a data set of xarray."""
+"""Reading of all tables, from a file, a data frame of pandas or a data set of xarray."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _REMEDY = "check the path (paths in a problem file are relative to that file)"
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table: its entries by column, as texts until they are asked for as numbers.
+    """A table with texts in columns, some of which may have been converted to numbers.
 
     Attributes
     ----------
     frame : DataFrame
-        Stripped texts, or numbers; "" or NaN where there is no entry.
+        Stripped texts, or numbers; "" or NaN for a missing entry.
     rows : ndarray of int or str, shape (d,)
-        Line of each row in the file; of a data frame the header would be line 1.  Of several files
-        "3 of b.csv".
+        Line of each row in the file; in a data frame the header counts as line 1.  For several
+        files "3 of b.csv".
     name : str
         The file as the user gave it, for error messages.
     first : int
         Line of the header.
     units : mapping of str to str
-        Units of columns, once these are separate from the names: :meth:`renamed`.
+        Units of columns, after they were separated from the names: :meth:`renamed`.
     taken : tuple of str
-        What of it was taken for what: "decimal commas".
+        Notes on how the table was read, such as "decimal commas".
     remarks : tuple of str
-        Other notes on it.
+        Other notes.
     """
 
     frame: pd.DataFrame
@@ -59,30 +59,31 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """One note on what was taken for what, if anything was, and the others."""
+        """One note on how the table was read, if there is any such note, and the other notes."""
         return [*([f"read with {', '.join(self.taken)}"] if self.taken else []), *self.remarks]
 
     def at(self, row: int, column: str) -> str:
-        """Where an entry is, for error messages: the row by its position."""
+        """Return the place of an entry for error messages; ``row`` is the position of the row."""
         return f"{self.name}, row {self.rows[row]}, column {column}"
 
     def take(self, kept: np.ndarray) -> Table:
-        """The table reduced to the rows at positions, or where a mask says so."""
+        """Return the table with only the rows at given positions, or where a mask is true."""
         frame = self.frame[kept] if kept.dtype == bool else self.frame.iloc[kept]
         return replace(self, frame=frame.reset_index(drop=True), rows=self.rows[kept])
 
     def renamed(self, columns: Sequence[str], units: Sequence[str]) -> Table:
-        """The table with other names of its columns, and their units or ""."""
+        """Return the table with new names and units of its columns; "" is no unit."""
         known = {column: unit for column, unit in zip(columns, units, strict=True) if unit}
         return replace(self, frame=self.frame.set_axis(list(columns), axis=1), units=known)
 
     def with_numbers(self, columns: Collection[str], sparse: Collection[str] = ()) -> Table:
-        """The table with numbers in these of its columns, NaN where there is no entry.
+        """Convert these columns, if present, to numbers; a missing entry is NaN.
 
         Raises
         ------
         InputError
-            Naming row and column of an entry that is no number, or is missing and not `sparse`.
+            If an entry is not a number, or is missing in a column that is not `sparse`; the message
+            names its row and column.  Also if its unit differs from that in the header.
         """
         columns = [column for column in self.frame if column in columns]
         texts = [each for each in columns if not pd.api.types.is_numeric_dtype(self.frame[each])]
@@ -105,16 +106,16 @@ class Table:
         return replace(self, frame=whole, units={**self.units, **units}, taken=taken)
 
     def with_column(self, column: str, numbers: np.ndarray | str) -> Table:
-        """The table with other numbers in a column, or one text in all rows of it."""
+        """Return the table with a column set to numbers, or to one text in all rows."""
         return replace(self, frame=self.frame.assign(**{column: numbers}))
 
     def with_texts(self, columns: Collection[str]) -> Table:
-        """The table with texts in these of its columns, of a data frame's numbers too."""
+        """Convert these columns to texts, also those with numbers from a data frame."""
         texts = {column: self.frame[column].map(_text) for column in columns}
         return replace(self, frame=self.frame.assign(**texts))
 
     def array(self, column: str) -> np.ndarray:
-        """Numbers of a column as float64, or its texts."""
+        """Return a column as an array of float64, or of texts."""
         entries = self.frame[column]
         if pd.api.types.is_numeric_dtype(entries):
             return entries.to_numpy(float)
@@ -127,15 +128,15 @@ def read_table(source: Any, what: str = "a sensor table") -> Table:
     Parameters
     ----------
     source : path, DataFrame, Series, or Dataset or DataArray of xarray
-        Of a file the encoding, what separates its columns, and lines above the header are found.
-        An index with a name is a column.
+        In a file the encoding, the separator of columns and the header are found automatically.
+        An index with a name becomes a column.
     what : str
-        What error messages call it.
+        Name of the table in error messages.
 
     Raises
     ------
     InputError
-        If it cannot be read, is empty, or a row has too few or too many entries.
+        If the table cannot be read, is empty, or a row has too few or too many entries.
     """
     if isinstance(source, str | os.PathLike):
         return table_of_text(*read_decoded(source, what))
@@ -143,7 +144,7 @@ def read_table(source: Any, what: str = "a sensor table") -> Table:
 
 
 def read_decoded(path: str | os.PathLike, what: str) -> tuple[str, str, list[str]]:
-    """Text of a table, the name of its file, and what the text was taken for."""
+    """Return the text of a table, the name of its file, and notes on its encoding."""
     name = os.fspath(path)
     content = read_input(Path(path), name, what, remedy=_REMEDY, max_bytes=MAX_BYTES)
     text, taken = decoded(content, name)
@@ -151,7 +152,7 @@ def read_decoded(path: str | os.PathLike, what: str) -> tuple[str, str, list[str
 
 
 def table_of_text(text: str, name: str, taken: Sequence[str] = ()) -> Table:
-    """The table in a text; see :func:`read_table`."""
+    """Read the table in a text; see :func:`read_table`."""
     if text.lstrip().startswith(("<?xml", "<!DOCTYPE", "<html")):
         remedy = "export it as CSV: of a Solinst logger (.xle) by File, Export in its software"
         raise InputError(name, "a table of text", "an XML or HTML file", remedy)
@@ -161,7 +162,7 @@ def table_of_text(text: str, name: str, taken: Sequence[str] = ()) -> Table:
 
 
 def table_of_lines(lines: Sequence[Line], columns: Sequence[str], name: str) -> Table:
-    """A table of line numbers and entries, as many as columns in each."""
+    """Make a table of lines, each a line number and one entry for each column."""
     bad = next((line for line in lines if len(line[1]) != len(columns)), None)
     if bad is not None:
         row, entries = bad
@@ -177,7 +178,7 @@ def table_of_lines(lines: Sequence[Line], columns: Sequence[str], name: str) -> 
 
 
 def table_of_frame(source: Any, name: str) -> Table:
-    """The table of a data frame, or of what has one: data of xarray."""
+    """Make a table of a data frame or series, or of data of xarray."""
     if hasattr(source, "to_dataframe"):
         source = source.to_dataframe()
     frame = source.to_frame() if isinstance(source, pd.Series) else source
@@ -198,7 +199,7 @@ def table_of_frame(source: Any, name: str) -> Table:
 
 
 def _entries(column: pd.Series) -> pd.Series:
-    """Numbers as they are, all else as stripped texts."""
+    """Return numbers as floats, and all other entries as stripped texts."""
     is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     if is_number and not pd.api.types.is_complex_dtype(column):
         return column.astype(float)

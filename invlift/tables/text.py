@@ -10,15 +10,16 @@ _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 def decoded(content: bytes, name: str) -> tuple[str, list[str]]:
-    """Text of a table, and what it was taken for if that is not UTF-8.
+    """Decode the text of a table; also return a note on its encoding if it is not UTF-8.
 
-    Marks of the byte order are obeyed and left out.  Without one, text in which every second byte
-    is zero is UTF-16, and what is not UTF-8 is Windows-1252: all digits are the same in it.
+    A byte order mark gives the encoding and is removed.  Without one, text with zeros in many of
+    the odd or even bytes is UTF-16.  Text that is not valid UTF-8 is Windows-1252, in which digits
+    have the same bytes.
 
     Raises
     ------
     InputError
-        If it is none of these, or has control characters, which no text has.
+        If the text is in none of these encodings, or has control characters.
     """
     if content[:2] in _UTF_16:
         tries = [("utf-16", "UTF-16")]

@@ -1,4 +1,4 @@
-"""Times as people write them, numbers in a unit or dates, as numbers of one unit."""
+"""Conversion of times in tables, numbers with a unit or dates, to numbers in one unit."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from invlift.units import TIMES
 #: Seconds of each unit, by its name in a problem file.
 SECONDS = {name: TIMES[name] for name in ("s", "min", "h", "d", "week", "year")}
 _NAMES = {seconds: name for name, seconds in SECONDS.items()}
-#: 1.5.2011 and 01.05.11, which digits with points between thousands are not.
+#: Dates such as 1.5.2011 and 01.05.11, as opposed to numbers with points between thousands.
 _IN_POINTS = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}\b")
-#: A time of day alone.
+#: A time of day without a date.
 _OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]\.?m\.?)?", re.IGNORECASE)
 
 
 class Clock(NamedTuple):
-    """What times of the tables of one problem mean.
+    """Units of time and start date of the tables of a problem.
 
     Attributes
     ----------
     unit : str or None
-        The unit of time of the equation, one of :data:`SECONDS`: that of the storage, of steps and
+        The unit of time of the equation, one of :data:`SECONDS`, also of the storage, of steps and
         of results.
     start : datetime or None
-        The date that is time 0.  With an offset from UTC it is the zone of all dates without one.
+        The date of time 0.  Its offset from UTC, if any, is that of all dates without one.
     written : str or None
-        The unit of numbers in a table, where it is another.
+        The unit of times in a table, if it differs from ``unit``.
     """
 
     unit: str | None = None
@@ -45,9 +45,9 @@ class Clock(NamedTuple):
 
 
 def with_times(table: Table, column: str, clock: Clock) -> Table:
-    """The table with the times in a column as numbers, as :func:`read_times` reads them.
+    """Convert the times in a column to numbers, as :func:`read_times`.
 
-    The name of the column may have their unit behind it, or the zone of its dates.
+    The unit in the header may be a unit of time, or the time zone of dates.
     """
     entries, unit = table.frame[column].tolist(), table.units.get(column, "")
     places = [table.at(row, column) for row in range(len(entries))]
@@ -63,10 +63,10 @@ def with_times(table: Table, column: str, clock: Clock) -> Table:
 
 
 def with_lengths(table: Table, column: str, beside: str, clock: Clock) -> Table:
-    """The table with lengths of time in a column, NaN where there is none, in the equation's unit.
+    """Convert lengths of time in a column to the unit of the equation; a missing entry is NaN.
 
-    Their own is in their header; else it is that of the times in the column `beside`, as its header
-    or the clock says.
+    Their unit is that in the header of the column, else in that of the column of times, `beside`,
+    else that of the clock.
     """
     table = table.with_numbers([column], sparse={column})
     of_times = table.units.get(beside, "")
@@ -76,27 +76,27 @@ def with_lengths(table: Table, column: str, beside: str, clock: Clock) -> Table:
 
 
 def read_times(entries: Sequence[str], places: Sequence[str | KeyPath], clock: Clock) -> np.ndarray:
-    """Times of a table, (n,), in the unit of the equation.
+    """Convert times of a table to numbers, (n,), in the unit of the equation.
 
     Parameters
     ----------
     entries : sequence of n str
         All numbers, or all dates.
     places : sequence of n str, or paths
-        Where they are, for error messages.
+        Places of the entries for error messages.
     clock : Clock
 
     Raises
     ------
     InputError
-        For an entry that is neither, dates beside numbers, dates with a zone beside dates without
-        one, and a unit or a start that is needed and not given.
+        If an entry is neither a number nor a date, dates are mixed with numbers, only some dates
+        have a time zone, or a needed unit or start is missing.
     """
     return _read(entries, places, clock, None)[0]
 
 
 def _read(entries, places, clock: Clock, zone: timezone | None) -> tuple[np.ndarray, str]:
-    """Times, and the order of dates if it is not that of ISO 8601."""
+    """Return times, and the name of the order of dates, "" for ISO 8601 or numbers."""
     is_date = [_is_date(entry) for entry in entries]
     if not any(is_date):
         numbers = [_number_of(*each) for each in zip(entries, places, strict=True)]
@@ -134,19 +134,19 @@ def _is_number(entry: str) -> bool:
 
 
 def _is_date(entry: str) -> bool:
-    """Whether an entry is of digits with marks between them, as dates are and numbers are not."""
+    """Return whether an entry looks like a date: it starts with a digit and is not a number."""
     if _IN_POINTS.match(entry):
         return True
     return not is_number(entry) and entry[:1].isdigit() and any(mark in entry for mark in "-/.:")
 
 
 def _name_of(unit: str) -> str | None:
-    """What a unit of time is called in a problem file; None if it is none."""
+    """Return the name of a unit of time in a problem file; None if it is not a unit of time."""
     return _NAMES.get(TIMES.get(unit.casefold()))
 
 
 def _factor(clock: Clock, heading: str, where: str) -> float:
-    """By what numbers of a table are multiplied to be in the unit of the equation."""
+    """Return the factor from the unit of times in a table to the unit of the equation."""
     above = _name_of(heading)
     if heading and above is None:
         expected = f"a unit of time in the header, one of {', '.join(SECONDS)}"

@@ -1,4 +1,4 @@
-"""Text in the unified data format of BERT and pyGIMLi.
+"""Reading of the unified data format of BERT and pyGIMLi.
 
 See :mod:`invlift.tables.voltages`.
 """
@@ -11,18 +11,18 @@ from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES
 from invlift.tables.table import Table, table_of_lines
 
-#: Names of columns in the format, in small letters, by what they are here.
+#: Names of columns in the format, in small letters -> names of columns here.
 _TOKENS = {"c1": "a", "c2": "b", "p1": "m", "p2": "n", "r": "value", "rho": "value",
            "u": "voltage", "i": "current", "ra": "rhoa"}  # fmt: skip
 
 
 def unified_data(text: str, name: str) -> tuple[np.ndarray, Table] | None:
-    """Positions of the electrodes, (K, 2 or 3), and the table of readings; None of another format.
+    """Read positions of electrodes, (K, 2 or 3), and readings; None if in another format.
 
     Raises
     ------
     InputError
-        Naming the row at which the text is not what the format says.
+        If the text does not follow the format; the message names the row if there is one.
     """
     lines = [(row, *line.partition("#")[::2]) for row, line in enumerate(text.splitlines(), 1)]
     lines = [(row, entries.split(), comment.split()) for row, entries, comment in lines]
@@ -58,12 +58,12 @@ def unified_data(text: str, name: str) -> tuple[np.ndarray, Table] | None:
 
 
 def _is_count(entries: list[str]) -> bool:
-    """Whether a line is a number of things alone."""
+    """Return whether a line has one positive whole number, the number of rows of a block."""
     return len(entries) == 1 and entries[0].isdecimal() and 0 < float(entries[0]) < 1e9
 
 
 def _check_end(lines, num_readings: int, name: str) -> None:
-    """Refuse rows behind the readings, unless these are a count of ground points and the points."""
+    """Refuse rows after the readings, unless they are a count of ground points and the points."""
     rest = [(row, entries) for row, entries, _ in lines if entries]
     if not rest:
         return
@@ -77,7 +77,7 @@ def _check_end(lines, num_readings: int, name: str) -> None:
 
 
 def _block(lines, what: str, name: str):
-    """Rows of a block that begins with their number, lines behind it, and names of columns."""
+    """Read a block that begins with its number of rows; return rows, other lines and names."""
     lines = iter(lines)
     row, entries, _ = next((line for line in lines if line[1]), (0, [], []))
     if not _is_count(entries):

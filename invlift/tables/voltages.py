@@ -1,10 +1,11 @@
-"""Tables of voltages between electrodes, comma-separated or in the unified data format.
+"""Tables of voltages between electrodes, as CSV or in formats of geoelectric programs.
 
-A row is of the current that enters the body at electrode a and leaves it at b, and of the potential
-of m less that of n, for a unit of current: a resistance.  The unified data format is that of BERT
-and pyGIMLi (Guenther, Ruecker & Spitzer 2006, "Three-dimensional modelling and inversion of dc
-resistivity data incorporating topography - II", Geophys. J. Int. 166): the number of electrodes,
-their positions, the number of readings, and these, in columns that a line behind # names.
+In each row a current enters the body at electrode a and leaves it at b.  The reading is the
+potential of m less that of n for a unit of current, a resistance.  The unified data format is that
+of BERT and pyGIMLi (Guenther, Ruecker & Spitzer 2006, "Three-dimensional modelling and inversion of
+dc resistivity data incorporating topography - II", Geophys. J. Int. 166).  It has the number of
+electrodes, their positions, the number of readings, a line with # and the names of columns, and the
+readings.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_t
 from invlift.units import without_unit
 
 _NUMBERS = "value", "sigma", "voltage", "current"
-#: A whole number as tables with empty entries are often written: "3.0".
+#: A whole number written as "3.0", which is common in tables with empty entries.
 _DECIMAL = re.compile(r"^(-?\d+)\.0+$")
-#: Units of columns, and what one is in volt, ampere and ohm, or as a part of the reading.
+#: Units of columns, with factors to volt, ampere and ohm, or to a fraction of the reading.
 _UNITS = {
     "voltage": {"v": 1.0, "mv": 1e-3, "uv": 1e-6},
     "current": {"a": 1.0, "ma": 1e-3, "ua": 1e-6},
@@ -58,35 +59,36 @@ def read_voltages(
     Parameters
     ----------
     source : path, pandas.DataFrame, or Dataset of xarray
-        Text, as :func:`invlift.tables.table.read_table` reads it, whose header names the columns,
-        in any order and case: a, b, m and n, the names of electrodes or their numbers from 1, and
-        value, the voltage for a unit of current, or voltage and current, with units as in
-        ``voltage [mV]``; if wanted sigma, the standard deviation of the value, group and name.
-        Other columns are kept beside the results, unless they look like one of these. Or text in
-        the unified data format, of whose columns a, b, m, n, r or u and i or rhoa and k, err and
-        valid mean something, with units as in ``u/mV``; rows that are not valid are left out. Or
-        an array of Res2DInv, a file of AGI (.stg) or Lippmann (.tx0), a table that a Syscal or a
-        Terrameter LS exported, or protocol.dat of R2 and ResIPy.
+        A table for :func:`invlift.tables.table.read_table`. Its header names the columns, in any
+        order and case: a, b, m and n, the names of electrodes or their numbers from 1, and value,
+        the voltage for a unit of current, or voltage and current, with units as in
+        ``voltage [mV]``. Optional columns are sigma, the standard deviation of the value, group and
+        name. Other columns are kept beside the results, unless they look like one of these.
+        Or text in the unified data format. Its columns a, b, m, n, r or u and i or rhoa and k, err
+        and valid are used, with units as in ``u/mV``; rows that are not valid are left out.
+        Or an array of Res2DInv, a file of AGI (.stg) or Lippmann (.tx0), a table that a Syscal or a
+        Terrameter LS exported, protocol.dat of R2 and ResIPy, or a MAT-file of current patterns.
     dim : int
         Dimension of the mesh, 2 or 3.
     columns : mapping of str to str, optional
-        As of :func:`invlift.read_sensors`.
+        As for :func:`invlift.read_sensors`.
     needs_values : bool
-        If False, there may be no values; they are then zero.
+        If False, values may be missing; they are then zero.
     in_space : bool
-        Whether currents spread in three dimensions: rhoa of electrodes on flat ground then does
-        not need k.
+        True if currents spread in three dimensions. Then rhoa of electrodes on flat ground does not
+        need k.
 
     Returns
     -------
     Sensors
-        With electrodes, and without places; with positions where the file has them.
+        Readings with electrodes and without places; with positions of electrodes if the file has
+        them.
 
     Raises
     ------
     InputError
-        As :func:`invlift.read_sensors`; if a current is zero, current enters where it leaves, or an
-        electrode is read against itself.
+        As :func:`invlift.read_sensors`; also if a current is zero, or if a and b, or m and n, are
+        the same electrode.
     """
     is_text = isinstance(source, str | os.PathLike)
     if is_text and Path(source).suffix.lower() == ".mat":
@@ -111,7 +113,7 @@ def read_voltages(
             currents = currents[np.isin(lines, table.rows)]
         table = with_entries(table, _NUMBERS)
         notes, factor = [*table.notes, *notes], sigma_factor(table)
-        # That of a value may be any, and is the reading's.
+        # A value may have any unit, which is the unit of the reading.
         units = table.units if "value" not in table.columns else {}
     rows, name = table.rows, table.name
     by_name = {column: table.array(column) for column in table.columns}
@@ -181,7 +183,7 @@ def read_voltages(
 
 
 def _of_matrices(read: Read, dim: int, source: Any) -> Sensors:
-    """Readings of matrices of currents and of what was read."""
+    """Make sensors of the readings of a MAT-file."""
     pairs = [
         _pair(weights, number) for weights, number in zip(read.weights, read.pairs, strict=True)
     ]
@@ -200,7 +202,7 @@ def _of_matrices(read: Read, dim: int, source: Any) -> Sensors:
 
 
 def _pair(weights: np.ndarray, number: int) -> tuple[str, str]:
-    """The numbers of electrodes m and n of a reading, or that of its weights."""
+    """Return the numbers of electrodes m and n of a reading, or a name of its weights and ""."""
     used = np.flatnonzero(weights)
     if len(used) != 2 or np.abs(weights).max() != 1.0:
         return f"weights {number}", ""
@@ -208,7 +210,7 @@ def _pair(weights: np.ndarray, number: int) -> tuple[str, str]:
 
 
 def _with_known_columns(table: Table, needs_values: bool, has_currents: bool) -> Table:
-    """The table with units apart from the names, and values or what they are made of."""
+    """Check the columns, with values or the columns they are computed from; separate units."""
     if has_currents:
         name = {without_unit(column)[0].casefold() for column in table.columns} & {"voltage"}
         needed = [*ROLES[2:], *((list(name) or ["value"]) if needs_values else [])]
@@ -227,9 +229,9 @@ def _with_known_columns(table: Table, needs_values: bool, has_currents: bool) ->
 
 
 def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
-    """Write a table that `read_voltages` reads back, with positions in the unified data format.
+    """Write a table for `read_voltages`; with positions it is in the unified data format.
 
-    Of differences to a reference the voltages.
+    Differences to a reference are written as voltages.
     """
     if sensors.reference is not None:
         sensors = replace(sensors, values=sensors.values + sensors.reference, reference=None)
@@ -262,7 +264,7 @@ def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
 
 
 def _columns_of_currents(sensors: Sensors) -> dict[str, list]:
-    """Columns of each electrode's current, and of the two between which is read."""
+    """Return the columns of the current at each electrode, and of m and n."""
     columns = {f"current {k + 1} [A]": each.tolist() for k, each in enumerate(sensors.currents.T)}
     if (sensors.electrodes[:, 3] == "").any():
         expected, found = "readings between two electrodes", "others"
@@ -272,7 +274,7 @@ def _columns_of_currents(sensors: Sensors) -> dict[str, list]:
 
 
 def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Voltages for a unit of current, (d,), and the columns that they are made of."""
+    """Return voltages for a unit of current, (d,), and the columns they are computed from."""
     if "value" in by_name:
         return by_name["value"], ("value",)
     for above, below in (("voltage", "current"), ("rhoa", "k")):
