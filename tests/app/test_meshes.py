@@ -8,7 +8,7 @@ import pytest
 
 from invlift.app.problem.problem_file import read_problem
 from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh
-from invlift.fem.mesh.mesh import mesh_quality
+from invlift.fem.mesh.quality import mesh_quality
 from invlift.fem.readings.locate import locate
 from invlift.tables.sensors import read_sensors
 

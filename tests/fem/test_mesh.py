@@ -13,8 +13,10 @@ from refusals import refused
 from structured import box_mesh
 
 from invlift.errors import InputError
+from invlift.fem.equations.conditions import check_anchored
 from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh, with_groups
-from invlift.fem.mesh.mesh import Mesh, check_anchored, mesh_quality
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.quality import mesh_quality
 
 # The unit square cut into four triangles by its centre.
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.5]])

@@ -13,7 +13,8 @@ from invlift.app.runs.quantities import field_prior
 from invlift.fem.fields.base import Nominal
 from invlift.fem.mesh.checks import listing, place
 from invlift.fem.mesh.geometry import find_cells
-from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.quality import mesh_quality
 from invlift.fem.readings.sensors import Sensors
 from invlift.problems.problem import InverseProblem
 

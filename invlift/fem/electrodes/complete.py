@@ -19,6 +19,7 @@ from scipy.sparse import csr_array, hstack
 from skfem.assembly.basis import FacetBasis
 
 from invlift.errors import InputError
+from invlift.fem.equations.conditions import check_anchored
 from invlift.fem.equations.discretisation import cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form, linear_equation
@@ -26,7 +27,7 @@ from invlift.fem.equations.field_equation import known_conductivity
 from invlift.fem.equations.forms import conduction, contact
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
-from invlift.fem.mesh.mesh import Mesh, check_anchored
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FIELD
 from invlift.programs.precision import require_float64

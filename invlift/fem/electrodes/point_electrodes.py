@@ -23,6 +23,7 @@ from scipy.special import kve
 from invlift.errors import InputError
 from invlift.fem.electrodes.complete import as_injections
 from invlift.fem.electrodes.wave_numbers import WaveNumbers, wave_numbers
+from invlift.fem.equations.conditions import check_anchored
 from invlift.fem.equations.discretisation import cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form, linear_equation
@@ -32,7 +33,7 @@ from invlift.fem.equations.forms import conduction, reaction
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.mesh.functionals import rows_of
-from invlift.fem.mesh.mesh import Mesh, check_anchored
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FIELD, extent
 from invlift.fem.readings.locate import locate

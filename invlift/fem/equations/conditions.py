@@ -17,7 +17,8 @@ from invlift.fem.equations.discretisation import (
     mass_form,
     weighted_mass_form,
 )
-from invlift.fem.mesh.mesh import Mesh, check_anchored
+from invlift.fem.mesh import checks as mesh_checks
+from invlift.fem.mesh.mesh import Mesh
 
 #: A number, a value per named subdomain, or an array over the nodes or the cells.
 Source = float | dict[str, float] | np.ndarray
@@ -72,6 +73,47 @@ def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) ->
             expected = f"a place off the boundary groups {', '.join(dirichlet)}"
             found = f"{np.asarray(point).tolist()}, where the solution is given"
             raise InputError(where, expected, found, "move it: it would change nothing there")
+
+
+def check_anchored(mesh: Mesh, groups: Iterable[str]) -> None:
+    """Check that each connected part of the body has a Dirichlet or Robin facet.
+
+    Without one, the solution on that part is determined only up to a constant, and the stiffness
+    matrix is singular.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    groups : iterable of str
+        The boundary groups with a Dirichlet or Robin condition.
+
+    Raises
+    ------
+    InputError
+        If there are no such groups, or a part has no condition; the message names its size and
+        position.
+    """
+    groups = list(groups)
+    if not groups:
+        raise InputError(
+            "boundary conditions",
+            "a boundary with a Dirichlet or Robin condition",
+            "none, so the solution is determined only up to a constant",
+            "hold it on a boundary: give dirichlet a value for the group boundary, for example",
+        )
+    is_anchored = np.zeros(mesh.components.max() + 1, dtype=bool)
+    for group in groups:
+        is_anchored[mesh.components[mesh.facets(group)]] = True
+    if is_anchored.all():
+        return
+    nodes = np.flatnonzero(mesh.components == np.flatnonzero(~is_anchored)[0])
+    raise InputError(
+        "boundary conditions",
+        "a Dirichlet or Robin condition on each connected part of the mesh",
+        f"{np.count_nonzero(~is_anchored)} of {len(is_anchored)} parts without one, the first "
+        f"with {len(nodes)} nodes near {mesh_checks.place(mesh.points[nodes[0]])}",
+        f"add a condition there, or merge the parts if mesh {mesh.name!r} should be connected",
+    )
 
 
 def load_of(

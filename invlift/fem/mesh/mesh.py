@@ -7,7 +7,7 @@ no degenerate, duplicate or overlapping elements.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -412,65 +412,3 @@ def _of_fields(mesh: Mesh, kind: str, present: str) -> str:
     """What may stand for a field."""
     allowed = f"a number, an expression in {', '.join('xyz'[: mesh.dim])}"
     return f"{allowed}, or a {kind} of mesh {mesh.name!r} (it has: {present})"
-
-
-def check_anchored(mesh: Mesh, groups: Iterable[str]) -> None:
-    """Check that each connected part of the body has a Dirichlet or Robin facet.
-
-    Without one, the solution on that part is determined only up to a constant, and the stiffness
-    matrix is singular.
-
-    Parameters
-    ----------
-    mesh : Mesh
-    groups : iterable of str
-        The boundary groups with a Dirichlet or Robin condition.
-
-    Raises
-    ------
-    InputError
-        If there are no such groups, or a part has no condition; the message names its size and
-        position.
-    """
-    groups = list(groups)
-    if not groups:
-        raise InputError(
-            "boundary conditions",
-            "a boundary with a Dirichlet or Robin condition",
-            "none, so the solution is determined only up to a constant",
-            "hold it on a boundary: give dirichlet a value for the group boundary, for example",
-        )
-    is_anchored = np.zeros(mesh.components.max() + 1, dtype=bool)
-    for group in groups:
-        is_anchored[mesh.components[mesh.facets(group)]] = True
-    if is_anchored.all():
-        return
-    nodes = np.flatnonzero(mesh.components == np.flatnonzero(~is_anchored)[0])
-    raise InputError(
-        "boundary conditions",
-        "a Dirichlet or Robin condition on each connected part of the mesh",
-        f"{np.count_nonzero(~is_anchored)} of {len(is_anchored)} parts without one, the first "
-        f"with {len(nodes)} nodes near {mesh_checks.place(mesh.points[nodes[0]])}",
-        f"add a condition there, or merge the parts if mesh {mesh.name!r} should be connected",
-    )
-
-
-def mesh_quality(mesh: Mesh) -> np.ndarray:
-    """Return the radius-ratio quality of each cell, shape (num_cells,), in (0, 1].
-
-    It is dim times the inscribed radius over the circumscribed radius: 1 for an equilateral
-    simplex, near 0 for a sliver (Liu & Joe 1994, "Relationship between tetrahedron shape measures",
-    eq. for rho).
-    """
-    corners = mesh.points[mesh.cells]
-    edges = corners[:, 1:] - corners[:, :1]
-    # The circumcentre c, relative to the first corner, solves 2 e_i . c = |e_i|^2.
-    centre = np.linalg.solve(2.0 * edges, (edges**2).sum(axis=2)[..., None])[..., 0]
-    circumradius = np.linalg.norm(centre, axis=1)
-    # |grad of barycentric coordinate i| = facet size / (dim volume) = 1 / height over facet i, and
-    # the inscribed radius is 1 over the sum of the inverse heights.
-    gradients = np.linalg.inv(edges)
-    inverse_heights = np.linalg.norm(gradients, axis=1).sum(axis=1) + np.linalg.norm(
-        gradients.sum(axis=2), axis=1
-    )
-    return np.minimum(mesh.dim / (inverse_heights * circumradius), 1.0)
