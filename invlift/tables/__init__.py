@@ -1,1 +1,1 @@
-"""Tables as people have them, files or data frames: read, their dialect found, and noted."""
+"""Reading of tables in files or data frames of many formats, with notes on each format found."""

@@ -94,7 +94,7 @@ def _inside(where: str, path: KeyPath) -> KeyPath:
 
 
 class ClockTable(Table):
-    """Keys that say what times mean."""
+    """Keys of the unit of time and the date of time 0."""
 
     time_unit: TimeUnit = None
     """The unit of time of the equation: of the storage, of steps and of results. Needed where a

@@ -1,4 +1,4 @@
-"""The sections of a problem file: names, types, defaults and ranges of their keys.
+"""Sections of a problem file: names, types, defaults and ranges of their keys.
 
 The tables of priors, noises and kernels are in other modules, those of sampler and output in
 `run_tables`. Lengths are in the unit of the mesh, solutions in the unit of the sensor table.

@@ -1,4 +1,4 @@
-"""Readings of a body less those of a reference body of uniform conductivity.
+"""Differences between readings of a body and of a reference body of uniform conductivity.
 
 Errors that both readings share cancel in the difference: offsets of pairs of electrodes, and most
 of the errors from impedances, positions and elements near the electrodes (time difference imaging).
@@ -47,7 +47,7 @@ class _Moved(LinearlyMapped):
 
 
 class ReferenceDifference(Joined):
-    """Readings of a body less those of a reference body, (d,).
+    """Differences between readings of a body and of a reference body, (d,).
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ class Anisotropic(Weighted):
     weight = staticmethod(_exponential)
 
     def integrand(self, element: Element) -> np.ndarray | jax.Array:
-        """As of :class:`Weighted`."""
+        """As :meth:`Weighted.integrand`."""
         xp = element.weight.__array_namespace__()
         turned = xp.einsum("cd,jdq...->jcq...", xp.asarray(self.tensor), element.gradient)
         return xp.einsum("icq...,jcq...,q...->ijq...", element.gradient, turned, element.weight)
@@ -287,7 +287,7 @@ class Elasticity(Weighted):
     weight = staticmethod(_exponential)
 
     def integrand(self, element: Element) -> np.ndarray | jax.Array:
-        """As of :class:`Weighted`."""
+        """As :meth:`Weighted.integrand`."""
         ratio = self.poisson_ratio
         shear = 1.0 / (2.0 * (1.0 + ratio))
         lame = ratio / ((1.0 + ratio) * (1.0 - 2.0 * ratio))

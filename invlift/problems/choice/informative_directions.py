@@ -152,7 +152,7 @@ def _largest_precision(directions: Directions, number: int, others) -> float:
 
 
 def padded(directions: np.ndarray, precisions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pad with zero directions of precision 1, up to a number for which programs may exist."""
+    """Pad with zero directions of precision 1, to a number of directions in :data:`NUMBERS`."""
     num = next((each for each in (0, *NUMBERS) if each >= precisions.size), precisions.size)
     more = (0, num - precisions.size)
     return np.pad(directions, ((0, 0), more)), np.pad(precisions, more, constant_values=1.0)

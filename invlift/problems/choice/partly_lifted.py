@@ -148,15 +148,15 @@ class ReferenceNoise(Noise):
     reference: LaplaceApproximation
 
     def transform(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
-        """As of the noise."""
+        """As :meth:`Noise.transform`."""
         return self.noise.transform(eta, *shape)
 
     def inverse_transform(self, value: jax.Array, *shape: jax.Array) -> jax.Array:
-        """As of the noise."""
+        """As :meth:`Noise.inverse_transform`."""
         return self.noise.inverse_transform(value, *shape)
 
     def log_ratio(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
-        """As of the noise."""
+        """As :meth:`Noise.log_ratio`."""
         return self.noise.log_ratio(eta, *shape)
 
     @property
@@ -188,7 +188,7 @@ class CombinedNoise(Noise):
         return self.noise.num_parameters
 
     def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
-        """As of the readings."""
+        """As :meth:`Noise.log_reference_of_parameters`."""
         return self.noise.log_reference_of_parameters(zeta)
 
     def _values(self, zeta):
