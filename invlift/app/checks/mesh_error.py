@@ -1,4 +1,4 @@
-"""The error of the mesh beside the noise: the equation is solved on a refined mesh as well."""
+"""Errors of readings due to the mesh, relative to the noise, from solutions on a refined mesh."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from invlift.programs.compilation import Program
 from invlift.samplers.chains.results import Run
 from invlift.unknowns.priors.base import Prior
 
-#: Standard deviations of the noise by which a reading may be off without a note, and without a
-#: doubt; and by which means of the posterior may be, in their own.
+#: Largest error of a reading without a note, and without a doubt, in standard deviations of the
+#: noise; and largest shift of a posterior mean without a note, in posterior standard deviations.
 NOTABLE, TOO_LARGE, SHIFTED = 0.3, 1.0, 1.0
-#: Most nodes of a refined mesh on which an equation is solved for this; and of one whose edges are
-#: halved twice: near wells once is not enough for a good estimate.
+#: Largest number of nodes of a refined mesh on which the equation is solved for an estimate, and of
+#: one whose edges are halved twice.  Near wells one refinement does not give a good estimate.
 MAX_NODES, FEW_NODES = 150_000, 10_000
-#: Relative residual of the system for these, and products at most: as many as there are directions
-#: that the readings determine.
+#: Relative residual of the system for posterior moves, and largest number of products.  About as
+#: many products are needed as there are directions that the readings determine.
 SOLVED, MAX_PRODUCTS = 1e-8, 300
-#: Draws at which it is looked at, of a run or of the linearised posterior.
+#: Number of draws of a run or of the linearised posterior at which errors are estimated.
 NUM_DRAWS = 3
-#: Sums of readings with random signs whose squares make the map of the errors.
+#: Number of sums of readings with random signs from which the map of errors is estimated.
 NUM_SUMS = 8
-#: Most nodes of a mesh on which chains may solve the equation instead of the given one.
+#: Largest number of nodes of a refined mesh that is recommended for the solution in chains.
 MAX_SAMPLED = 20_000
 
 
 class Finer(NamedTuple):
-    """The model on a refined mesh, how often edges are halved there, or why there is none."""
+    """The model on a refined mesh and the number of refinements, or the reason for None."""
 
     model: ForwardModel | None
     times: int = 0
@@ -53,20 +53,20 @@ class Finer(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """What the mesh is off by.
+    """Errors due to the mesh.
 
     Attributes
     ----------
     readings : (d,)
         Absolute errors of the readings, in standard deviations of the noise.
     beyond : (d,)
-        The same of what a correction at the mode leaves over the posterior: the mean absolute
-        difference between errors at draws and those that are linear in the coefficients.
+        Errors that remain over the posterior after a correction at the mode, in the same unit: mean
+        absolute difference between the errors at draws and their linearisation.
     shift : float
-        The most that a mean of the posterior is off by, in its own standard deviations.
+        Largest error of a posterior mean, in posterior standard deviations.
     at_nodes : (num_nodes,) or None
-        What is made near each node: roots of the sums over the readings of the squares of what it
-        adds to their errors, in standard deviations of their noise.
+        Root of the sum of squares, over the readings, of the contributions of each node's
+        surroundings to their errors, in standard deviations of the noise.
     """
 
     readings: np.ndarray
@@ -76,7 +76,7 @@ class Errors(NamedTuple):
 
 
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
-    """The model on a refined mesh; None of a problem without a mesh."""
+    """Return the model on a refined mesh; None for a problem without a mesh."""
     mesh = problem.mesh
     if mesh is None or problem.model.on_mesh.refined is None:
         return None
@@ -85,25 +85,25 @@ def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     def size(times: int) -> int:
         return _num_nodes(mesh, known.num_refined + times)
 
-    # On the mesh that a correction was made with, the estimated error is zero by construction.
+    # A correction is made with one refinement; on that mesh the estimated error would be zero.
     least = 2 if problem.model.is_corrected else 1
     if size(least) > MAX_NODES:
         reason = f"not estimated, as a refined mesh has about {size(least)} nodes"
         return Finer(None, reason=reason)
     times = 2 if size(2) <= FEW_NODES else least
-    with linalg.iteratively():  # no factor, for the few solves that there are
+    with linalg.iteratively():  # a factorisation does not pay off for a few solves
         return Finer(known.refined(times), times)
 
 
 def _num_nodes(mesh: Mesh, times: int) -> int:
-    """About, with each edge halved so many times."""
+    """Return the approximate number of nodes after this number of refinements."""
     return 2 ** (mesh.dim * times) * mesh.num_nodes
 
 
 def check_mesh_error(
     problem: InverseProblem, finer: Finer | None, fit: Fit | None
 ) -> list[Finding]:
-    """What the mesh is off by at the mode near the start, reading by reading; () without a mesh."""
+    """Report errors of readings due to the mesh at the mode near the start; [] without a mesh."""
     if finer is None or fit is None:
         return []
     if finer.model is None:
@@ -129,7 +129,7 @@ def check_mesh_error(
 
 
 def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
-    """At the mode near a start, and draws of the posterior linearised there."""
+    """Estimate errors at the mode near a start, and at draws of the posterior linearised there."""
     searched, model = problem.searched, finer.model
     rng, size = np.random.default_rng(0), fit.white.size
     of_prior = rng.standard_normal((NUM_DRAWS, size))
@@ -146,11 +146,11 @@ def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
 
 
 def mesh_errors(problem: InverseProblem, run: Run) -> Errors | None:
-    """Errors at draws of a run, means of absolute ones; those at nodes at the mean of all draws.
+    """Estimate mean absolute errors at draws of a run, and the map of errors at the mean of draws.
 
-    The latter are of errors that are notable, and without a correction at the mode.
-    None where the problem has no mesh, or one too large for this, or no noise, without chains, and
-    where there is no solution on the refined mesh.
+    The map is computed only if an error is notable, and without a correction at the mode.
+    Return None if the problem has no mesh, its noise is exact or only a joint density, the mesh is
+    too large, there are no chains, or there is no solution on the refined mesh.
     """
     if problem.noise.is_exact or not problem.noise.is_transformed or not run.chains:
         return None
@@ -177,7 +177,10 @@ def mesh_errors(problem: InverseProblem, run: Run) -> Errors | None:
 
 
 def _errors_at_nodes(problem, finer, centre, sd) -> np.ndarray:
-    """As of ``Errors``, by sums of the readings with random signs: a sum of squares in the mean."""
+    """Estimate ``at_nodes`` of :class:`Errors` from sums of readings with random signs.
+
+    The expected square of such a sum is the sum of squares over the readings.
+    """
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (NUM_SUMS, sd.size))
     weights = signs * np.nan_to_num(1.0 / sd, posinf=0.0)
     parts = error_map(problem.model, finer.model, finer.times, problem.mesh, centre, weights)
@@ -185,7 +188,7 @@ def _errors_at_nodes(problem, finer, centre, sd) -> np.ndarray:
 
 
 def mesh_doubts(problem: InverseProblem, errors: Errors | None) -> list[tuple[str, str]]:
-    """What is wrong with the mesh at the draws of a run, if anything is, and what to do."""
+    """Return doubts about the mesh from errors at the draws of a run, each with a remedy."""
     if errors is None or not np.nanmax(errors.readings) > TOO_LARGE:
         return []
     text = "the mesh is too coarse for these sensors: "
@@ -198,12 +201,12 @@ def mesh_doubts(problem: InverseProblem, errors: Errors | None) -> list[tuple[st
 
 
 def _mean_size(errors: np.ndarray) -> np.ndarray:
-    """Over draws, (K, d) to (d,)."""
+    """Return the mean absolute error over draws, (K, d) to (d,)."""
     return np.nanmean(np.abs(errors), axis=0)
 
 
 def _does_hold(beyond: np.ndarray) -> bool:
-    """Is a correction at the mode right over the posterior?"""
+    """Return whether a correction at the mode is accurate over the posterior."""
     return bool(np.nanmax(beyond) <= TOO_LARGE)
 
 
@@ -214,16 +217,17 @@ def _in_words(problem: InverseProblem, errors: np.ndarray) -> str:
 
 
 def _is_set(problem: InverseProblem) -> str:
-    """What takes out errors of the mesh already, as in a problem file; "" if nothing does."""
+    """Return the setting that already reduces errors of the mesh, as in a problem file, or ""."""
     model = problem.model
     value = '"mode"' if model.is_corrected else model.on_mesh.num_refined
     return f"refine_solution = {value}" if value else ""
 
 
 def _remedy(problem: InverseProblem, ratio: float, does_hold: bool) -> str:
-    """What takes out an error that is larger than it may be, by this factor.
+    """Return the remedy for an error that exceeds its limit by the factor ``ratio``.
 
-    Each refinement leaves a fourth; a correction at the mode has to hold over the posterior.
+    Each refinement reduces errors to about a fourth.  A correction at the mode is proposed only if
+    it is accurate over the posterior.
     """
     mesh, done = problem.mesh, problem.model.on_mesh.num_refined
     needed = done + max(1, math.ceil(math.log(ratio, 4.0)))
@@ -242,14 +246,14 @@ def _remedy(problem: InverseProblem, ratio: float, does_hold: bool) -> str:
 
 @partial(Program, effort="none")
 def _moved(problem: InverseProblem, white, sd, of_prior, of_noise):
-    """Where the posterior linearised at w (m,) moves with a (m,) and readings b, (d,).
+    """Return a move of the posterior linearised at w, (m,), and the square of its length.
 
-    With the derivatives A of the readings in standard deviations of their noise, sd (d,): x = a +
-    A^T (I + A A^T)^-1 (b - A a), (m,), and |x|^2 + |A x|^2, its squared length in standard
-    deviations of the posterior.  Of standard normal a and b w + x is a draw; without a it is what
-    the mean moves by with readings that are off by b.  The system of the unknowns, (I + A^T A),
-    would lose all digits with accurate readings.  By products with A and A^T alone, as there may be
-    many readings and many unknowns.
+    With A the derivatives of the readings over their noise's standard deviations sd, (d,), and
+    given a, (m,), and b, (d,), the move is x = a + A^T (I + A A^T)^-1 (b - A a), (m,).  Its squared
+    length in standard deviations of the posterior is |x|^2 + |A x|^2.  For standard normal a and b,
+    w + x is a draw.  For a = 0, x is the shift of the mean due to errors b of the readings.  The
+    system of the unknowns, I + A^T A, would lose all digits with accurate readings.  Only products
+    with A and A^T are used, as there may be many readings and many unknowns.
     """
 
     def scaled(white):
@@ -269,14 +273,16 @@ def _moved(problem: InverseProblem, white, sd, of_prior, of_noise):
 
 @partial(Program, effort="none")
 def _transformed(prior: Prior, whites):
-    """Coefficients, (K, N), at each w of (K, m)."""
+    """Return the coefficients, (K, N), at each w of (K, m)."""
     return jax.lax.map(prior.transform, whites)
 
 
 @partial(Program, effort="none")
 def _changes(model: ForwardModel, finer: ForwardModel, centre, draws):
-    """Changes of the readings at coefficients (N,), (d,), and at draws (K, N), (K, d), and what of
-    the latter is not linear in the coefficients around the first, (K, d).
+    """Return changes of readings from the given to the finer mesh at a centre and at draws.
+
+    The centre is (N,) and the draws are (K, N).  The results are the changes at the centre, (d,),
+    at the draws, (K, d), and the part of the latter that is not linear around the centre, (K, d).
     """
 
     def change(coefficients):
