@@ -29,7 +29,7 @@ _REFUSED = {
 _UNITS = {"unit", "units"}
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 #: Columns that identify the measured quantity of a reading.
-_PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment"}
+_PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment", "survey"}
 #: The kind of readings of a conductivity, used as logarithms, and the column of their error factor.
 CONDUCTIVITY, FACTOR = "conductivity", "sigma_factor"
 _LENGTHS = "x", "y", "z", "x2", "y2", "z2", "radius"

@@ -11,7 +11,7 @@ from structured import box_mesh
 
 import invlift
 from invlift.app.checks.electrodes import ADDED, REFINE, check_electrodes
-from invlift.app.checks.told import check_told
+from invlift.app.checks.information import check_information
 from invlift.problems.starts.search import Fit
 
 UNKNOWN = {"distribution": "lognormal", "median": 0.2, "factor": 2.0}
@@ -92,7 +92,7 @@ def test_impedances_that_readings_do_not_tell_are_noted(tmp_path, rows, words):
     scaled = np.asarray(by_white(problem, white)) / sd[:, None]
     white_sd = np.sqrt(np.diag(np.linalg.inv(np.eye(white.size) + scaled.T @ scaled)))
     fit = Fit(None, None, None, sd, white, white_sd)
-    found = [each.detail for each in check_told(problem, fit) if "impedance" in each.name]
+    found = [each.detail for each in check_information(problem, fit) if "impedance" in each.name]
     assert bool(found) == (words is not None), found
     if found:
         assert words in found[0]

@@ -40,6 +40,8 @@ def test_several_times_of_one_place_are_refused(table):
     assert not any("times" in note for note in one.notes)
     several = table("x,y,time,value\n0.2,0.3,60,1.0\n0.5,0.3,70,3.0\n")
     assert "readings of several times are taken as of one steady state" in several.notes
+    # One place in two surveys, between which the field changes.
+    table("x,y,survey,date,value\n0.2,0.3,before,60,1.0\n0.2,0.3,after,70,3.0\n")
 
 
 def test_rows_that_are_not_valid_are_left_out(table):

@@ -22,6 +22,7 @@ from invlift.app.checks.derivatives import (
 )
 from invlift.app.checks.field import check_places, check_prior, check_tables
 from invlift.app.checks.findings import Finding, Report
+from invlift.app.checks.information import check_information
 from invlift.app.checks.level import check_level
 from invlift.app.checks.mesh_error import check_mesh_error, finer_model
 from invlift.app.checks.predictions import check_predictions
@@ -33,7 +34,6 @@ from invlift.app.checks.starts import (
     with_first,
 )
 from invlift.app.checks.time_step import check_time_step
-from invlift.app.checks.told import check_told
 from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problems import AnyProblem, PythonSpec
 from invlift.app.runs.sampling import choice_of, target_of
@@ -116,7 +116,7 @@ def check_problem(
         tell(check_derivatives(lifted, point, rng))
         if is_fitted:
             fit = starts.first.fit if isinstance(starts, Starts) else None
-            tell(check_told(problem, fit))
+            tell(check_information(problem, fit))
             begin("the error of the mesh")
             tell(check_mesh_error(problem, finer.result(), fit))
             begin("a step of the sampler")

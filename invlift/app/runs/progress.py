@@ -111,14 +111,14 @@ def phases_display(console: Console, first: str, before: str = "") -> Iterator[N
         # The thread also tells of a phase that lasts, such as the compilation of a large program.
         threading.Thread(target=tell, daemon=True).start()
         try:
-            with _starts_told(show):
+            with _starts_shown(show):
                 yield
         finally:
             is_over.set()
 
 
 @contextmanager
-def _starts_told(show: Callable[[int, str], None]) -> Iterator[None]:
+def _starts_shown(show: Callable[[int, str], None]) -> Iterator[None]:
     """Show the phase of the search for the start of a chain, in this process."""
 
     class Handler(logging.Handler):
@@ -159,7 +159,7 @@ def progress_display(
                 parts.append(f"{failed[name]} {failures}")
             tell(name, progress.iteration, ", ".join(parts))
 
-        with _starts_told(lambda chain, phase: tell(names[chain], 0, phase)):
+        with _starts_shown(lambda chain, phase: tell(names[chain], 0, phase)):
             yield show
 
 

@@ -128,7 +128,7 @@ def point_electrode_model(
         options = {"surface": surface, "known": known, "location": location}
         return point_electrode_model(refinement.mesh, positions, currents, voltages, **options)
 
-    def told(model: LinearEquation | WaveNumbers) -> LinearEquation | WaveNumbers | OnFinerMesh:
+    def finished(model: LinearEquation | WaveNumbers) -> LinearEquation | WaveNumbers | OnFinerMesh:
         return refinable(model, mesh, {0: location}, again, refine_solution)
 
     inside, outside = element_of(basis), element_of(sides)
@@ -140,7 +140,7 @@ def point_electrode_model(
         outside = outside._replace(weight=outside.weight * cosine / radius)
         fallen = jax.device_put(integrated(reaction, outside))
         terms = equation.terms[0], replace(equation.terms[1], **fallen)
-        return told(replace(equation, terms=terms))
+        return finished(replace(equation, terms=terms))
     wave, weights = wave_numbers(distances.min(), 2.0 * distances.max())
     # Half of a current flows to each side of the plane.  A matrix A / w has the solution w u.
     scale = np.pi / weights[:, None, None]
@@ -154,7 +154,7 @@ def point_electrode_model(
         fallen = outside._replace(weight=factor * fall * outside.weight)
         found.append((integrated(conduction, with_across), integrated(reaction, fallen)))
     each = jax.tree.map(lambda *parts: np.stack(parts), *found)
-    return told(WaveNumbers(equation, jax.device_put(each), equation.on_mesh))
+    return finished(WaveNumbers(equation, jax.device_put(each), equation.on_mesh))
 
 
 def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_array:

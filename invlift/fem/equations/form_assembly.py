@@ -230,7 +230,7 @@ def term_of(form: Form, part: dict[str, np.ndarray], held: np.ndarray) -> Term:
         functions = {"weight": form.matrix.weight, "factors": form.matrix.factors}
         return FactoredTerm(**functions, **jax.device_put(integrals), **arrays)
     if isinstance(form.matrix, Weighted) and form.load is None:
-        with _told("weight and an integrand of JAX functions"):
+        with _errors_of("weight and an integrand of JAX functions"):
             integrals = integrated(form.matrix, element)
             weights = jax.eval_shape(form.matrix.weight, element.weight)
         _check_symmetric(integrals["integrals"].sum(axis=0), part["dofs"].shape)
@@ -256,12 +256,12 @@ def check_functions(term: Term, num_loads: int) -> None:
         return
     size = len(term.dofs)
     local = jnp.ones(term.coefficients.shape)
-    with _told("matrix that is a JAX function of the coefficient and the element"):
+    with _errors_of("matrix that is a JAX function of the coefficient and the element"):
         matrices = np.asarray(term.matrices(local))
     _check_symmetric(matrices, term.dofs.shape)
     if term.load is None:
         return
-    with _told("load that is a JAX function of the coefficient and the element"):
+    with _errors_of("load that is a JAX function of the coefficient and the element"):
         loads = jax.eval_shape(term.loads, local).shape[:-1]
     if loads not in ((size, 1), (size, num_loads)):
         expected = f"a load ({size}, 1) or ({size}, {num_loads})"
@@ -279,6 +279,6 @@ def _check_symmetric(matrices: np.ndarray, shape: tuple[int, int]) -> None:
         raise InputError("forms", f"a symmetric matrix ({size}, {size})", found, remedy)
 
 
-def _told(what: str):
+def _errors_of(what: str):
     """Return a context that turns errors of a user's function into an InputError."""
     return as_input_error("forms", f"a {what}", "see what an element has")

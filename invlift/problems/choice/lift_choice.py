@@ -240,15 +240,15 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
     """Return the combinations and references for a problem in the coordinates of its choice."""
     small, mode, groups = choice.condensed(problem), modes[0], _groups(problem)
     spread = (mode.directions**2 @ (1.0 / mode.curvatures)) ** 0.5
-    told = partial(_told, small, mode.zeta - SMALLEST * spread)
+    residuals_at = partial(_scaled_residuals, small, mode.zeta - SMALLEST * spread)
     of_rows = groups if choice.basis is None else groups[np.abs(choice.basis).argmax(axis=0)]
-    *noise, by_white = map(np.asarray, told(mode.white))
+    *noise, by_white = map(np.asarray, residuals_at(mode.white))
     directions = Directions.of(by_white, of_rows)
     del by_white  # hundreds of megabytes with many unknowns, as each of the matrices below
     if not directions.values.size:  # no reading depends on the unknowns
         return None
     whites = [*(each.white for each in modes[1:]), *_draws(mode)]
-    number = number_to_lift(directions, (np.asarray(told(white)[2]) for white in whites))
+    number = number_to_lift(directions, (np.asarray(residuals_at(white)[2]) for white in whites))
     # The scale of means still has a narrow density, for which a reference is needed.
     if number == problem.num_observations and not problem.noise.scale.has_data:
         return None
@@ -332,7 +332,7 @@ def _mode(problem: InverseProblem, theta):
 
 
 @program
-def _told(problem: InverseProblem, zeta, white):
+def _scaled_residuals(problem: InverseProblem, zeta, white):
     """Return residuals and scales of readings, (d,), and derivatives by w over scales, (d, m).
 
     The log density of a reading is about -(residual - change / scale)^2 / 2, and exactly so for

@@ -26,7 +26,7 @@ ALIKE = 1.0
 HARDLY_LESS = 0.9
 
 
-def check_told(problem: InverseProblem, fit: Fit | None) -> list[Finding]:
+def check_information(problem: InverseProblem, fit: Fit | None) -> list[Finding]:
     """Return notes on unknowns without information, and on times that do not resolve the diffusion.
 
     For a transient field, and for a field with further unknowns such as contact impedances.
