@@ -50,7 +50,7 @@ def test_few_edges_across_an_electrode_are_noted(tmp_path, options, words):
     assert found.detail.endswith(REFINE) == bool(words)
 
 
-@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("dim", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("share", [0.02, 0.5])
 def test_a_tenth_of_an_edge_is_missing_of_impedances(dim, share):
     """Of electrodes a quarter wide, two edges each, whose impedances are a share of that."""

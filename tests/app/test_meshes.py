@@ -40,6 +40,7 @@ EXPECTED = {
     "ground": (2, 859, 1550, {"surface", "rest"}, {"ground"}, set(), 0.5),
     "trunk": (2, 817, 1536, {"bark"}, {"wood"}, set(), 0.6),
     "aquifer": (2, 937, 1848, {"rim"}, {"aquifer"}, set(), 0.4),
+    "gridley": (2, 937, 1848, {"rim"}, {"aquifer"}, set(), 0.4),
     "lauswiesen": (2, 2008, 3966, {"rim"}, {"ground"}, set(), 0.25),
     "wolfcamp": (2, 1900, 3689, {"rim"}, {"aquifer"}, {"boundary_head"}, 0.6),
 }  # fmt: skip

@@ -322,7 +322,7 @@ def test_times_are_the_same_in_any_unit_and_as_dates(tmp_path):
         ({"pde.time_unit": "min", "observations.time_unit": "h"},
          SENSORS.replace("time", "time [s]"), ["time in h", "'s' in the header"]),
         (DATED, dated().replace("2011-05-01T02:24:00", "03/04/2024"),
-         ["row 3, column time", "03 April 2024 or 04 March 2024", "'03/04/2024', which may be either"]),
+         ["row 3, column time", "03 April 2024 or 04 March 2024", "which may be either"]),
         (DATED, dated().replace("2011-05-01T02:24:00", "2011-05-01T02:24:00Z"),
          ["row 3, column time", "all have a zone, or none", "beside dates without one"]),
         (DATED, dated().replace("2011-05-01T02:24:00", "0.1"),

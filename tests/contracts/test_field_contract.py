@@ -112,7 +112,8 @@ class Content:
         number = 0.5 + 0.3 * len(" ".join(names))
         if form == "list":
             return (inside(self.mesh, 0).tolist(),) * 2
-        if form == "field":
+        # The text of a strength is a function of time: it has no place.
+        if form == "field" and names[0] != "point_source":
             fields = self.mesh.point_fields | self.mesh.cell_fields
             is_in_cells = names == ("source",) and self.mesh.dim == 3
             name = "ramp_in_cells" if is_in_cells else "ramp"
@@ -237,7 +238,7 @@ def test_conditions_and_readings(dim, location, turn):
     sensors = table_of(mesh, rows, np.where(is_off, "loggers", "others"))
     offsets = {"loggers": normal(0.0, 1.0)} if is_off.any() else {}
     table = ConditionsTable.model_validate(content.table)
-    conditions = boundary_conditions(mesh, table, lambda *keys: ", ".join(keys))
+    conditions = boundary_conditions(mesh, table, lambda *keys: ", ".join(map(str, keys)))
     observation = locate(mesh, sensors, offsets=offsets)
     model = assemble_poisson(mesh, observation, known=known, location=location, **conditions)
     unknown = content.unknown | {"offset_loggers": 0.7} if offsets else content.unknown

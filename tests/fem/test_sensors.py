@@ -308,7 +308,7 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("x,y\n1,2\n", ["row 1", "no column 'value'"]),
         (
             "x,y,Head\n1,2,3\n",
-            ["no column 'value'; add it, or say", 'columns = { value = "Head" }'],
+            ["no column 'value'; add it, or say", 'columns = { value = "NAME" }', "one of 'Head'"],
         ),
         ("x,y,valeu\n1,2,3\n", ["row 1", "'valeu'", "did you mean 'value'?"]),
         ("X,x,y,value\n0,1,2,3\n", ["'x' twice"]),

@@ -37,9 +37,9 @@ def check_information(problem: InverseProblem, fit: Fit | None) -> list[Finding]
     fit : Fit or None
         Fit at the posterior mode. The findings hold for the field at the mode.
     """
-    is_in_time = bool(_parts_in_time(problem.model))
     if fit is None or problem.noise.is_exact:
         return []
+    is_in_time = bool(_parts_in_time(problem.model))
     if not (is_in_time or problem.model.on_mesh.further):
         return []
     theta = np.concatenate([np.zeros(problem.noise.num_parameters), fit.white])
