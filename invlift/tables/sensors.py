@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from invlift.errors import InputError
 from invlift.fem.readings.sensors import TEXTS, Sensors, checked
@@ -28,8 +27,6 @@ _SPARSE = "x2", "y2", "z2", "over", "radius", "group", "averaged_over"
 _SPARSE_OF_KINDS = "x", "y", "z", "experiment"
 #: Columns of numbers of a field that changes in time.
 _OF_TIME = "time", "averaged_over"
-#: Columns that identify a reading, in addition to its place and time.
-_PLACES = "x2", "y2", "z2", "radius", "kind", "over", "name", "experiment", "survey"
 #: Columns of texts that may not be empty, with the remedy for an empty entry.
 _NEEDED = {
     "name": "name the sensor",
@@ -179,8 +176,7 @@ def _sensors_of(
     points = np.stack([columns[axis] for axis in axes], axis=1)
     seconds = [columns[f"{axis}2"] for axis in axes if f"{axis}2" in columns]
     known = _known(has_times)
-    repeated = _repeated(columns, axes) if has_times else []
-    return checked(
+    sensors = checked(
         points,
         columns.get("value", np.zeros(len(table.rows))),
         columns.get("sigma"),
@@ -193,15 +189,15 @@ def _sensors_of(
         averaged_over=columns.get("averaged_over") if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
         further={column: array for column, array in columns.items() if column not in known},
-        notes=(*notes, *repeated),
+        notes=tuple(notes),
     )
+    return replace(sensors, notes=(*notes, *_repeated(sensors))) if has_times else sensors
 
 
-def _repeated(columns: Mapping[str, np.ndarray], axes: Sequence[str]) -> list[str]:
+def _repeated(sensors: Sensors) -> list[str]:
     """Return a note on repeated readings of a place and time, as where two exports overlap."""
-    what = [each for each in (*axes, *_OF_TIME, *_PLACES) if each in columns]
-    frame = pd.DataFrame({each: columns[each] for each in what})
-    num = int(frame.duplicated().sum())
+    first = sensors.first_of_same("labels")
+    num = np.count_nonzero(first != np.arange(len(first)))
     if not num:
         return []
     are = f"{num} reading{'s are' if num > 1 else ' is'}"

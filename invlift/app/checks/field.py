@@ -111,12 +111,7 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
     """Check the number of sensors, and unused or repeated parts of their table."""
     sensors = problem.sensors
     notes, is_file = [], isinstance(spec, ProblemSpec)
-    columns = (
-        sensors.points, sensors.minus, sensors.electrodes, sensors.experiments, sensors.surveys,
-        sensors.times, sensors.averaged_over, sensors.kinds,
-    )  # fmt: skip
-    places = np.column_stack([each.astype(str) for each in columns if each is not None])
-    notes += _repeats(sensors, places)
+    notes += _repeats(sensors)
     if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
     if sensors.experiments is not None and is_file and not (spec.experiment or spec.survey):
@@ -144,10 +139,9 @@ def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None
     return Finding(level, "sensors", "; ".join([size, *notes]))
 
 
-def _repeats(sensors: Sensors, places: np.ndarray) -> list[str]:
-    """A note on rows of one place, from texts of the places, (d, k): which, and what to do."""
-    _, first, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
-    first = first[group.ravel()]
+def _repeats(sensors: Sensors) -> list[str]:
+    """Return a note that names the rows which repeat a place, and what to do."""
+    first = sensors.first_of_same()
     later = np.flatnonzero(first != np.arange(len(first)))
     if not later.size:
         return []

@@ -113,8 +113,8 @@ def check_mesh_error(
         reason = "not estimated, as there is no solution on the refined mesh"
         return [Finding("note", "mesh error", reason)]
     searched, largest = problem.searched, errors.readings.max()
-    is_set = _is_set(problem)
-    detail = f"with {is_set} " if is_set else ""
+    setting = _setting(problem)
+    detail = f"with {setting} " if setting else ""
     detail += f"readings are off by {_in_words(searched, errors.readings)}, "
     detail += f"means of the posterior by up to {errors.shift:.2g} of their sd"
     does_hold = _does_hold(errors.beyond)
@@ -192,9 +192,9 @@ def mesh_doubts(problem: InverseProblem, errors: Errors | None) -> list[tuple[st
     if errors is None or not np.nanmax(errors.readings) > TOO_LARGE:
         return []
     text = "the mesh is too coarse for these sensors: "
-    is_set = _is_set(problem)
-    text += f"{is_set} is set and is not enough; " if is_set else ""
-    text += f"its error {'still ' if is_set else ''}moves readings by "
+    setting = _setting(problem)
+    text += f"{setting} is set and is not enough; " if setting else ""
+    text += f"its error {'still ' if setting else ''}moves readings by "
     ratio = np.nanmax(errors.readings) / NOTABLE
     advice = _remedy(problem, ratio, _does_hold(errors.beyond))
     return [(text + _in_words(problem, errors.readings), advice)]
@@ -216,7 +216,7 @@ def _in_words(problem: InverseProblem, errors: np.ndarray) -> str:
     return text + f" (median {np.nanmedian(errors):.2g})"
 
 
-def _is_set(problem: InverseProblem) -> str:
+def _setting(problem: InverseProblem) -> str:
     """Return the setting that already reduces errors of the mesh, as in a problem file, or ""."""
     model = problem.model
     value = '"mode"' if model.is_corrected else model.on_mesh.num_refined

@@ -81,7 +81,7 @@ def _now_and_then(
 
 @contextmanager
 def phases_display(console: Console, first: str, before: str = "") -> Iterator[None]:
-    """Show what is done: the first phase, then those that are told, each after a text.
+    """Show what is done: the first phase, then those that are shown, each after a text.
 
     Each line says whether programs are compiled, and the seconds since the start. A terminal shows
     a line that changes. Otherwise a line is printed for a new phase, at most every ten seconds, and
@@ -100,12 +100,12 @@ def phases_display(console: Console, first: str, before: str = "") -> Iterator[N
     with console.status(first) as status:
 
         def tell() -> None:
-            told, last = None, began
+            shown, last = None, began
             while not is_over.wait(1.0 if console.is_terminal else LINE_INTERVAL):
                 if console.is_terminal:
                     status.update(line())
-                elif phase != told or time.monotonic() - last >= LONGEST_SILENCE:
-                    told, last = phase, time.monotonic()
+                elif phase != shown or time.monotonic() - last >= LONGEST_SILENCE:
+                    shown, last = phase, time.monotonic()
                     console.print(line(), highlight=False, soft_wrap=True)
 
         # The thread also tells of a phase that lasts, such as the compilation of a large program.

@@ -98,8 +98,9 @@ def matern_prior(
             check(value)
             given[name] = float(value)
     mean = _checked_mean(mesh, mean)
-    build = _of_unknown if medians else _of_known
-    return build(mesh, given, medians, float(smoothness), alpha, mean, boundary)
+    if medians:
+        return _of_unknown(mesh, given, medians, float(smoothness), alpha, mean, boundary)
+    return _of_known(mesh, given, float(smoothness), alpha, mean, boundary)
 
 
 #: Former name of the function for priors with unknown parameters.
@@ -133,7 +134,7 @@ def matern_alpha(smoothness: float, dim: int) -> int:
     return round(alpha)
 
 
-def _of_known(mesh, given, medians, smoothness, alpha, mean, boundary) -> MaternPrior:
+def _of_known(mesh, given, smoothness, alpha, mean, boundary) -> MaternPrior:
     matrices = assemble(mesh, boundary)
     kappa = math.sqrt(8 * smoothness) / given["range"]
     log_variance = log_variance_without_tau(smoothness, alpha, mesh.dim, math.log(kappa))

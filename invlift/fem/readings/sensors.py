@@ -32,6 +32,12 @@ _TEXT_ARRAYS = *TEXTS.values(), "limits"
 #: Attributes of a table with numbers.
 _ARRAYS = "points", "values", "sigma", "radius", "times", "averaged_over", "minus", "reference"
 
+#: Attributes that say what a reading measures, and when.
+_OF_PLACE = (
+    "points", "minus", "radius", "kinds", "over", "electrodes", "experiments", "surveys", "times",
+    "averaged_over",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Sensors:
@@ -125,6 +131,23 @@ class Sensors:
     further: Mapping[str, np.ndarray] = field(default_factory=dict)
     outside: str = ""
     notes: tuple[str, ...] = ()
+
+    def first_of_same(self, *further: str) -> np.ndarray:
+        """Return for each reading the index of the first one that measures the same, (d,) int.
+
+        Same are place, kind, group, radius, electrodes, experiment, survey, time and interval.
+
+        Parameters
+        ----------
+        further : str
+            Attributes that must be the same as well, such as ``"labels"``.
+        """
+        arrays = [getattr(self, each) for each in (*_OF_PLACE, *further)]
+        size = len(self.values)
+        parts = [np.reshape(each, (size, -1)).T for each in arrays if each is not None]
+        frame = pd.DataFrame(dict(enumerate(column for part in parts for column in part)))
+        numbers = frame.groupby([*frame], dropna=False, sort=False).ngroup().to_numpy()
+        return np.unique(numbers, return_index=True)[1][numbers]
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings with the indices `kept`."""

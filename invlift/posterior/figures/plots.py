@@ -18,8 +18,9 @@ from invlift.posterior.figures.scalar_plots import (
 from invlift.posterior.figures.sensor_plots import plot_leave_one_out, plot_sensors
 from invlift.posterior.figures.series import plot_series
 from invlift.posterior.figures.style import Panels, saved, with_unit
-from invlift.posterior.output.with_units import unit_of_readings
+from invlift.posterior.names import PREDICTED
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
+from invlift.posterior.statistics.parts import unit_of_readings
 from invlift.posterior.statistics.scalars import chosen
 from invlift.posterior.statistics.series import chosen_series
 
@@ -114,7 +115,9 @@ class Plots:
 
         The default of `quantity` is "reading" with its unit.
         """
-        quantity = quantity or with_unit("reading", unit_of_readings(self.posterior))
+        predicted = self.posterior.described.get(PREDICTED)
+        unit = unit_of_readings(predicted, self.posterior.sensors)
+        quantity = quantity or with_unit("reading", unit)
         labels = getattr(self.posterior.sensors, "labels", None)
         return saved(plot_sensors(self.posterior.fit.sensors(), quantity, labels, ax), path)
 

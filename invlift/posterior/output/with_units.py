@@ -10,7 +10,7 @@ import pandas as pd
 from invlift.posterior.figures.style import with_unit
 from invlift.posterior.names import AT_TIME, CONDUCTIVITY, FIELD, PREDICTED, vector_of
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
-from invlift.posterior.statistics.parts import of_solution
+from invlift.posterior.statistics.parts import unit_of_readings
 from invlift.units import of_logarithm
 
 #: Statistics that have the unit of their quantity.
@@ -44,17 +44,11 @@ def fields_with_units(
     return {with_unit(name, units.get(name, "")): values for name, values in fields.items()}
 
 
-def unit_of_readings(posterior: PosteriorStatistics) -> str:
-    """Return the unit of the readings, "" if it is unknown or they have several."""
-    known = posterior.described.get(PREDICTED)
-    return known.unit if known is not None and np.all(of_solution(posterior.sensors)) else ""
-
-
 def readings_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> pd.DataFrame:
     """Return the table of readings with units in the names of coordinate and solution columns."""
     known = posterior.described.get(PREDICTED)
     units = dict.fromkeys("xyz", getattr(posterior.mesh, "unit", ""))
-    units |= dict.fromkeys(_OF_READINGS, unit_of_readings(posterior))
+    units |= dict.fromkeys(_OF_READINGS, unit_of_readings(known, posterior.sensors))
     units |= known.axis_units if known is not None else {}
     return table.rename(columns={name: with_unit(name, unit) for name, unit in units.items()})
 

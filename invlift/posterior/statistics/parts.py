@@ -127,6 +127,11 @@ def of_solution(sensors: Any) -> np.ndarray:
     return np.ones(len(sensors.values), bool) if kinds is None else np.asarray(kinds) == "point"
 
 
+def unit_of_readings(predicted: Quantity | None, sensors: Any) -> str:
+    """Return the unit of the readings, "" if it is unknown or they have several."""
+    return predicted.unit if predicted is not None and np.all(of_solution(sensors)) else ""
+
+
 def check_fit(
     shapes: Mapping[str, tuple[int, ...]],
     quantities: Iterable[Quantity],
