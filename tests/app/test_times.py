@@ -355,7 +355,7 @@ def test_expressions_in_t_of_a_problem_file(tmp_path):
     changes = {
         "pde.source": {"low": "0.1 * t"},
         "pde.dirichlet": {"left": "1 + exp(-t)"},
-        "pde.neumann": {"top": "0.2 * t"},
+        "pde.neumann": {"top": "0.2 * t - 0.3 * x * t"},
         "pde.robin": {"right": {"coefficient": 2.0, "ambient": "sin(t)"}},
         "pde.point_source": [WELL | {"strength": "1 - exp(-9 * t)"}],
     }
@@ -366,7 +366,7 @@ def test_expressions_in_t_of_a_problem_file(tmp_path):
         invlift.locate(problem.mesh, problem.sensors),
         source={"low": change("0.1 * t")},
         dirichlet={"left": change("1 + exp(-t)")},
-        neumann={"top": change("0.2 * t")},
+        neumann={"top": invlift.changing_field(problem.mesh, "t * (0.2 - 0.3 * x)")},
         robin={"right": (2.0, change("sin(t)"))},
         point_sources=[((0.5, 0.5), change("1 - exp(-9 * t)"))],
         storage=1.0,
@@ -376,7 +376,7 @@ def test_expressions_in_t_of_a_problem_file(tmp_path):
     assert np.ptp(np.asarray(same(phi))) > 0.01
     for number, (wrong, part) in enumerate(
         [
-            ({"pde.dirichlet": {"left": "x + t"}}, r"\[pde\] dirichlet.left: expected an expr"),
+            ({"pde.dirichlet": {"left": "exp(x + t)"}}, r"\[pde\] dirichlet.left: expected a sum"),
             ({"pde.point_source": [WELL | {"strength": "x"}]}, "strength: expected an expression"),
             ({"pde.robin": {"right": {"coefficient": "1 + t"}}}, "what does not change in time"),
             ({"pde.thickness": "1 + t"}, "found the unknown name 't'.*; only sources, boundary"),

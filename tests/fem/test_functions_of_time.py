@@ -11,6 +11,7 @@ from test_time import EXCHANGE, STORAGE, Modes, evaluate, observed, places_in, r
 from invlift.errors import InputError
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.time.functions import function_of_time
+from invlift.fem.time.schedules import changing_field
 from invlift.fem.time.shifts import TOLERANCE, shifts_for
 
 TIMES = np.geomspace(0.02, 20.0, 15)
@@ -41,8 +42,31 @@ def test_sums_over_shifts_are_the_responses_of_all_modes():
     assert not function_of_time("2 + 0*t").weights(shifts, TIMES).any()
 
 
+def test_sums_over_shifts_are_the_means_of_the_responses():
+    """Over intervals that begin before and after time 0; the means by a rule of many points."""
+    number, lengths = function_of_time("2 + exp(-t) * t + cos(t)"), 0.02 * 1.5 ** np.arange(15)
+    shifts = shifts_for(number.spans(TIMES)).values
+    rates = np.geomspace(1e-4, 30.0, 60)
+    at = TIMES[:, None] - lengths[:, None] * (np.arange(300) + 0.5) / 300
+    at = np.append(np.maximum(at, 0.0), TIMES[:, None], axis=1)
+    sums = number.weights(shifts, at.ravel()).reshape(*at.shape, -1) @ (
+        1.0 / (rates + shifts[:, None])
+    )
+    means = number.weights(shifts, TIMES, lengths) @ (1.0 / (rates + shifts[:, None]))
+    sizes = 2.0 * -np.expm1(-rates * TIMES[:, None]) / rates
+    assert np.abs((sums[:, :-1].mean(axis=1) - means) / sizes).max() < 3 * TOLERANCE
+    # Negative control: the means are not the responses at the ends.
+    assert np.abs((sums[:, -1] - means) / sizes).max() > 1e-2
+
+
+#: The second of the left differs from place to place, along the side where x is 0.
 NUMBERS = {
-    "left": ("1 + 0.5 * sin(1.3 * t)", lambda t: 1.0 + 0.5 * np.sin(1.3 * t)),
+    "left": (
+        "1 + 0.5 * sin(1.3 * t) * (1 - 2 * y)**2 - y * (sin(1.3 * t) - 0.3)",
+        lambda t, y: (
+            1.0 + 0.5 * np.sin(1.3 * t) * (1.0 - 2.0 * y) ** 2 - y * (np.sin(1.3 * t) - 0.3)
+        ),
+    ),
     "air": ("0.5 + t * exp(-t)", lambda t: 0.5 + t * np.exp(-t)),
     "well": ("1 - exp(-2 * t)", lambda t: 1.0 - np.exp(-2.0 * t)),
 }
@@ -50,7 +74,10 @@ NUMBERS = {
 
 def stepped(modes, times, num):
     """By the trapezoidal rule, of steps of 10 / num, from the steady state at time 0."""
-    left, air, well = (each for _, each in NUMBERS.values())
+    on_the_left, air, well = (each for _, each in NUMBERS.values())
+
+    def left(t):
+        return on_the_left(t, modes.basis.mesh.p[1, modes.held])
 
     def load(t):
         return modes.source + well(t) * modes.well + air(t) * modes.exchanged
@@ -82,7 +109,8 @@ def test_readings_are_those_of_small_steps_in_time():
             "point_sources": [((0.45, 0.45), well)],
         }
 
-    given = [function_of_time(text) for text, _ in NUMBERS.values()]
+    left, *others = (text for text, _ in NUMBERS.values())
+    given = [changing_field(mesh, left), *map(function_of_time, others)]
     seen = observed(mesh, places, times)
     model = assemble_poisson(mesh, seen, storage=STORAGE, **conditions(*given))
     modes = Modes(mesh, phi)
@@ -91,7 +119,7 @@ def test_readings_are_those_of_small_steps_in_time():
     exact += (exact - half) / 3.0
     assert relative_error(half, exact) < 0.1 * TOLERANCE  # the stepper stands
     assert relative_error(evaluate(model, phi), exact) < TOLERANCE
-    late = function_of_time("1 + 0.5 * sin(1.3 * t + 0.01)")  # negative control
+    late = changing_field(mesh, left.replace("(1.3 * t)", "(1.3 * t + 0.01)"))  # negative control
     other = assemble_poisson(mesh, seen, storage=STORAGE, **conditions(late, *given[1:]))
     assert relative_error(evaluate(other, phi), exact) > 10 * TOLERANCE
 
@@ -107,10 +135,23 @@ def test_with_an_initial_state_it_begins_at_time_0():
             ),
             np.zeros(mesh.num_nodes),
         )
-        for value in (1.2, function_of_time(lambda times: 1.2 + 0.0 * times))
+        for value in (
+            1.2,
+            function_of_time(lambda times: 1.2 + 0.0 * times),
+            np.full(mesh.num_nodes, 1.2),
+            changing_field(mesh, "1.2 + 0 * x * t"),
+        )
     ]
-    np.testing.assert_allclose(*found, atol=2 * TOLERANCE)
+    for each in found[1:]:
+        np.testing.assert_allclose(found[0], each, atol=2 * TOLERANCE)
     assert np.ptp(found[0]) > 0.1
+
+
+@pytest.mark.parametrize("text", ["exp(x - t)", "1 / (x + t)", "(x + t)**3", "x * t +", "x" * 600])
+def test_a_field_in_which_places_and_time_are_not_separate_is_refused(text):
+    parts = "^river: expected a sum of products of expressions in x, y, z and expressions in t, .*"
+    with pytest.raises(InputError, match=parts):
+        changing_field(box_mesh(2, 2), text, "river")
 
 
 @pytest.mark.parametrize(
@@ -132,9 +173,3 @@ def test_what_jumps_is_refused():
     number = function_of_time(lambda times: np.where(times < np.pi / 2, 0.0, 1.0))
     with pytest.raises(InputError, match=r"changes too quickly until time 20; give steps"):
         number.lines(20.0)
-
-
-def test_means_over_an_interval_are_refused():
-    number = function_of_time("1 + t", "river")
-    with pytest.raises(InputError, match=r"^river: expected steps or periodic, as"):
-        number.weights(np.array([0.1, 1.0]), TIMES, np.full(TIMES.size, 0.5))

@@ -25,12 +25,13 @@ from invlift.fem.equations.conditions import changed
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
 from invlift.fem.mesh.construction import read_mesh, with_groups
-from invlift.fem.mesh.expressions import names_in
+from invlift.fem.mesh.expressions import AXES, names_in
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.time.functions import function_of_time
+from invlift.fem.time.schedules import changing_field
 from invlift.models.base import ForwardModel
 from invlift.noise import Noise, known_noise
 from invlift.posterior.names import FIELD, PREDICTED, SIGMA
@@ -284,10 +285,13 @@ def boundary_conditions(
             return value_of(value)
         is_field = value in mesh.point_fields or (keys == ("source",) and value in mesh.cell_fields)
         has_no_place = keys[0] == "point_source" or (keys[0] == "source" and len(keys) > 1)
-        if has_no_place or ("t" in (names_in(value) or ()) and not is_field):
+        names = names_in(value) or set()
+        if has_no_place or ("t" in names and not is_field):
             if keys[-1] == "coefficient":
                 remedy = "give a number, or an expression in x, y and z"
                 raise InputError(where(*keys), "what does not change in time", value, remedy)
+            if names & {*AXES} and not has_no_place:
+                return changing_field(mesh, value, where(*keys))
             return function_of_time(value, where(*keys))
         if keys == ("source",):
             return mesh.field(value, where(*keys))

@@ -58,7 +58,7 @@ class RobinTable(Table):
     number, the name of a point field of the mesh file, or an expression in x, y and z."""
     ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable) = 0.0
     """The solution far outside, in its unit: a number, the name of a point field of the mesh file,
-    or an expression in x, y and z, or in t."""
+    or an expression in x, y, z and t."""
 
 
 class PointSourceTable(Table):
@@ -80,20 +80,20 @@ class ConditionsTable(Table):
 
     source: _Unknown | Annotated[dict[str, _Unknown], Field(min_length=1)] = 0.0
     """The source, in conductivity times solution over squared length, for example source = 100.0:
-    a number, one for each subdomain, the name of a field of the mesh file, or an expression in x, y
-    and z, or in t."""
+    a number, one for each subdomain, the name of a field of the mesh file, or an expression in x,
+    y, z and t."""
     dirichlet: dict[
         str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution", other=ScheduleTable)
     ] = {}
     """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
-    number, the name of a point field of the mesh file, or an expression in x, y and z, for example
-    dirichlet = { left = "12.5 - 0.002 * y" }, or in t."""
+    number, the name of a point field of the mesh file, or an expression in x, y, z and t, for
+    example dirichlet = { left = "12.5 - 0.002 * y" }."""
     neumann: dict[
         str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=ScheduleTable)
     ] = {}
     """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
     solution over length, for example neumann = { inflow = 1.5 }: a number, the name of a point
-    field of the mesh file, or an expression in x, y and z, or in t."""
+    field of the mesh file, or an expression in x, y, z and t."""
     robin: dict[str, RobinTable] = {}
     """The Robin conditions on boundary groups, for example
     robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""

@@ -36,8 +36,7 @@ _KNOWN = f"pi, + - * / ** and {', '.join(_FUNCTIONS)}"
 
 #: Remedies for names that users expect from elsewhere.
 _REMEDIES = {
-    "t": "only sources, boundary and ambient values and strengths may change in time, without x, y "
-    "and z",
+    "t": "only sources, boundary and ambient values and strengths may change in time",
 }
 
 
@@ -126,6 +125,79 @@ def holds(
     expected = f'a condition on {names}, for example "x < 0.1 and y > 2"'
     values = _read(text, points, fields, _truth, where, expected)
     return np.broadcast_to(values, len(points)).copy()
+
+
+def separated(text: str, where: str | tuple) -> list[tuple[str | None, str]]:
+    """Write an expression in x, y, z and t as a sum of products, with one sum for each factor in t.
+
+    Returns
+    -------
+    list of (str or None, str)
+        Expressions in t, None for what has no t, and the expressions in x, y and z that they
+        multiply.
+
+    Raises
+    ------
+    InputError
+        If a part, such as exp(x - t), is no such sum.
+    """
+    expected = "a sum of products of expressions in x, y, z and expressions in t"
+
+    def refuse(found: str):
+        remedy = "multiply it out, or give steps for each of several groups"
+        raise InputError(where, expected, found, remedy)
+
+    if len(text) > _MAX_LENGTH:
+        refuse(f"{len(text)} characters")
+    try:
+        body = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        refuse(repr(text[:80]))
+    found: dict[str | None, list[str]] = {}
+    for of_time, of_place in _products(body, refuse):
+        found.setdefault(of_time, []).append(of_place or "1")
+    return [(of_time, " + ".join(parts)) for of_time, parts in found.items()]
+
+
+#: Factors in t and in x, y and z of a product; None for 1.
+_Product = tuple[str | None, str | None]
+
+
+def _products(node: ast.AST, refuse: Callable) -> list[_Product]:
+    """Write a node of an expression as a sum of products."""
+    text = f"({ast.unparse(node)})"
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    if "t" not in names:
+        return [(None, text)]
+    if not names & {*AXES}:
+        return [(text, None)]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        sign = "(-1)" if isinstance(node.op, ast.USub) else "1"
+        return _multiplied(_products(node.operand, refuse), [(None, sign)])
+    if isinstance(node, ast.BinOp):
+        left, right = node.left, node.right
+        if isinstance(node.op, ast.Add):
+            return _products(left, refuse) + _products(right, refuse)
+        if isinstance(node.op, ast.Sub):
+            return _products(left, refuse) + _products(ast.UnaryOp(ast.USub(), right), refuse)
+        if isinstance(node.op, ast.Mult):
+            return _multiplied(_products(left, refuse), _products(right, refuse))
+        by = _products(right, refuse)
+        if isinstance(node.op, ast.Div) and len(by) == 1:
+            inverse = tuple(each and f"(1 / {each})" for each in by[0])
+            return _multiplied(_products(left, refuse), [inverse])
+        if isinstance(node.op, ast.Pow) and isinstance(right, ast.Constant) and right.value == 2:
+            return _multiplied(_products(left, refuse), _products(left, refuse))
+    return refuse(f"{text[1:-1][:60]}, where t and x, y or z cannot be separated")
+
+
+def _multiplied(left: list[_Product], right: list[_Product]) -> list[_Product]:
+    """Multiply out two sums of products."""
+    return [
+        tuple(" * ".join(filter(None, pair)) or None for pair in zip(one, other, strict=True))
+        for one in left
+        for other in right
+    ]
 
 
 def _read(text: str, points, fields, value: Callable, where, expected: str):

@@ -39,7 +39,7 @@ from invlift.fem.readings.locate import Observation
 from invlift.fem.readings.sensors import concatenated
 from invlift.fem.time.equations import ShiftedEquations, SteadyAndShifted
 from invlift.fem.time.initial import begun_at_zero
-from invlift.fem.time.schedules import SCHEDULES, Schedule
+from invlift.fem.time.schedules import SCHEDULES, ChangingField, Schedule, terms_of
 from invlift.fem.time.shifts import shifts_for
 from invlift.models.base import AT_TIME
 from invlift.models.base import SOLUTION as SOLUTION_NAME
@@ -118,8 +118,9 @@ def assemble_transient(
         Experiments with different names, whose tables of readings have times.  Strengths of point
         sources, sources, fluxes, boundary values and ambient values may be
         :class:`~invlift.fem.time.schedules.Steps`,
-        :class:`~invlift.fem.time.schedules.Oscillation` or
-        :class:`~invlift.fem.time.functions.FunctionOfTime`.
+        :class:`~invlift.fem.time.schedules.Oscillation`,
+        :class:`~invlift.fem.time.functions.FunctionOfTime` or
+        :class:`~invlift.fem.time.schedules.ChangingField`.
     storage : float, mapping of str to float, Distribution or Prior
         S, in C T / L^2 for times in T: a number, a number for each of all subdomains, the
         distribution of an unknown number, or a prior, on this mesh, of the logarithm of a field.
@@ -197,8 +198,7 @@ def assemble_transient(
 
     def again(refinement: Refinement) -> SteadyAndShifted:
         moved = [
-            each._replace(conditions=conditions_on(refinement, each.conditions))
-            for each in experiments
+            each._replace(conditions=_all_on(refinement, each.conditions)) for each in experiments
         ]
         read = [observation_on(refinement, each) for each in distinct]
         finer = _conditions_on(refinement, conditions)
@@ -212,13 +212,23 @@ def assemble_transient(
 
 def _conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Transfer shared conditions, storage and thickness to a refined mesh."""
-    interpolated = dict(conditions) | {"shared": conditions_on(refinement, conditions["shared"])}
+    interpolated = dict(conditions) | {"shared": _all_on(refinement, conditions["shared"])}
     if isinstance(storage := interpolated["storage"], Prior):
         shape = refinement.of_field(storage.location).shape[:1]
         interpolated["storage"] = _FinerField(storage.location, shape)
     if "thickness" in interpolated:
         interpolated["thickness"] = field_on(refinement, interpolated["thickness"])
     return interpolated
+
+
+def _all_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Transfer conditions, which may change in time, to a refined mesh."""
+
+    def moved(where, value):
+        is_changing = isinstance(value, ChangingField)
+        return value.mapped(partial(field_on, refinement)) if is_changing else value
+
+    return changed(conditions_on(refinement, conditions), moved)
 
 
 def _equations(
@@ -305,15 +315,20 @@ def _before(where: KeyPath, value: Any) -> Any:
 
 
 def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
-    """Yield each value that changes, with conditions where it is 1 and all others are 0."""
+    """Yield each value that changes, with conditions where it is 1 and all others are 0.
+
+    A field that changes yields one of each of its terms, with the field in the place of 1.
+    """
     values = []
     changed(conditions, lambda *value: values.append(value))
     values.sort(key=lambda value: ORDER.index(value[0][0]))
-    for at, schedule in values:
-        if isinstance(schedule, SCHEDULES):
+    for at, value in values:
+        for factor, schedule in terms_of(value):
 
-            def unit(where, value, at=at):
-                return value if where[2:] == ("coefficient",) else float(where == at)
+            def unit(where, value, at=at, factor=factor):
+                if where[2:] == ("coefficient",):
+                    return value
+                return factor if where == at else 0.0
 
             yield _Change(changed(conditions, unit), schedule)
 

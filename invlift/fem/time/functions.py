@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -57,27 +59,26 @@ class FunctionOfTime(NamedTuple):
         """Return weights, (n, K), of the shifted solutions in the response at times, (n,).
 
         The response of a mode of rate r is the integral over s of exp(-r (t - s)) times the change
-        of the value at s, which is interpolated linearly between the times of :meth:`lines`.
-
-        Raises
-        ------
-        InputError
-            If a length is positive: means over an interval are not supported.
+        of the value at s, which is interpolated linearly between the times of :meth:`lines`.  Where
+        a length is positive, the response is the mean over an interval of this length that ends at
+        the time.
         """
-        if np.any(lengths):
-            expected = "steps or periodic, as readings are averaged over an interval"
-            remedy = "give steps, or readings without averaged_over"
-            raise InputError(self.where, expected, "a function of time", remedy)
-        distinct, which = np.unique(np.asarray(times, dtype=float), return_inverse=True)
-        found, later = np.zeros((len(distinct), len(shifts))), distinct > 0.0
+        pairs = np.stack(np.broadcast_arrays(np.asarray(times, dtype=float), lengths), axis=1)
+        distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+        found, later = np.zeros((len(distinct), len(shifts))), distinct[:, 0] > 0.0
         if later.any():
-            rates, at = response_rates(shifts), distinct[later]
-            responses, largest = _responses(rates, at, *self.lines(at[-1]))
+            rates, (ends, over) = response_rates(shifts), distinct[later].T
+            begins = np.maximum(ends - over, 0.0)
+            at, places = np.unique([begins, ends], return_inverse=True)
+            first, last = places.reshape(2, -1)
+            responses, integrals, largest = _responses(rates, at, *self.lines(at[-1]))
             # The response of each mode if the value had been at its largest all the time.
             sizes = largest[:, None] * at[:, None] * _decaying(np.outer(at, rates))[1]
+            means = (integrals[last] - integrals[first]) / np.where(over > 0.0, over, 1.0)[:, None]
+            wanted = np.where(over[:, None] > 0.0, means, responses[last])
             found[later] = [
                 weights_of(shifts, rates, *each) if each[1][0] > 0.0 else 0.0 * shifts
-                for each in zip(responses, sizes, strict=True)
+                for each in zip(wanted, sizes[last], strict=True)
             ]
         return found[which.ravel()]
 
@@ -152,33 +153,41 @@ def function_of_time(function: str | Callable, where: str = "function of time") 
     return made._replace(before=float(made.at(np.zeros(1))[0]))
 
 
-def _responses(rates, times, knots, values) -> tuple[np.ndarray, np.ndarray]:
-    """Return responses of modes at ascending times, (n, r), and the largest absolute value so far.
+def _responses(rates, times, knots, values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return responses of modes at ascending times, and their integrals until then, (n, r) each.
 
-    The value is linear between equidistant knots, so the response is exact from knot to knot.
+    The third result is the largest absolute value so far, (n,).  The value is linear between
+    equidistant knots, so responses and integrals are exact from knot to knot.
     """
     width = knots[1]
     place = np.minimum((times / width).astype(int), len(knots) - 2)
     slopes = np.diff(values) / width
-    decay, first, second = _decaying(rates * width)
-    found, now, last = np.zeros((len(times), len(rates))), np.zeros(len(rates)), 0
+
+    def after(step, decaying, state, value, slope):
+        response, integral = state
+        decay, one, two, three = decaying
+        return (
+            decay * response + step * (value * one + step * slope * two),
+            integral + step * (response * one + step * (value * two + step * slope * three)),
+        )
+
+    of_width, now, last = _decaying(rates * width), 2 * (np.zeros(len(rates)),), 0
+    found = np.zeros((2, len(times), len(rates)))
     for row, (time, until) in enumerate(zip(times, place, strict=True)):
         for k in range(last, until):
-            now = decay * now + width * (values[k] * first + width * slopes[k] * second)
+            now = after(width, of_width, now, values[k], slopes[k])
         rest, last = time - knots[until], until
-        less, one, two = _decaying(rates * rest)
-        found[row] = less * now + rest * (values[until] * one + rest * slopes[until] * two)
+        found[:, row] = after(rest, _decaying(rates * rest), now, values[until], slopes[until])
     largest = np.maximum.accumulate(np.abs(values))[place + 1]
-    return found, largest
+    return *found, largest
 
 
-def _decaying(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return exp(-z), (1 - exp(-z)) / z and (1 - (1 - exp(-z)) / z) / z."""
-    small, safe = z < 1e-3, np.maximum(z, 1e-3)
+def _decaying(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return exp(-z), a = (1 - exp(-z)) / z, b = (1 - a) / z and (1 / 2 - b) / z."""
+    # Below 0.03 the differences would lose digits.
+    small, safe = z < 3e-2, np.maximum(z, 3e-2)
     first = -np.expm1(-safe) / safe
     second = (1.0 - first) / safe
-    return (
-        np.exp(-z),
-        np.where(small, 1.0 - z / 2.0 + z**2 / 6.0, first),
-        np.where(small, 0.5 - z / 6.0 + z**2 / 24.0, second),
-    )
+    third = (0.5 - second) / safe
+    series = [sum((-z) ** n / math.factorial(n + order) for n in range(6)) for order in (1, 2, 3)]
+    return np.exp(-z), *map(partial(np.where, small), series, (first, second, third))

@@ -14,7 +14,7 @@ import numpy as np
 from invlift.errors import InputError, KeyPath
 from invlift.fem.equations.conditions import changed
 from invlift.fem.time.functions import FunctionOfTime
-from invlift.fem.time.schedules import Oscillation, Steps
+from invlift.fem.time.schedules import ChangingField, Oscillation, Steps, steps
 
 
 def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, Any]:
@@ -23,8 +23,8 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
     Raises
     ------
     InputError
-        If a condition is a field of the mesh, an unknown or periodic, if steps begin before time 0,
-        or if the initial state is not a finite number.
+        If a condition is an unknown or periodic, if steps begin before time 0, or if the initial
+        state is not a finite number.
     """
     if not (np.isscalar(initial) and np.isreal(initial) and np.isfinite(initial)):
         raise InputError("initial", "a number", f"{initial!r}"[:80], "give one, or leave it out")
@@ -37,7 +37,9 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
     return changed(conditions, begun)
 
 
-def _begun(value: Any, before: float, where: KeyPath) -> Steps | FunctionOfTime | float:
+def _begun(
+    value: Any, before: float, where: KeyPath
+) -> Steps | FunctionOfTime | ChangingField | float:
     """Return a value that is ``before`` until time 0; unchanged if it equals ``before``."""
     if isinstance(value, Steps):
         if value.times[0] < 0.0:
@@ -56,9 +58,16 @@ def _begun(value: Any, before: float, where: KeyPath) -> Steps | FunctionOfTime 
     if isinstance(value, Oscillation):
         expected, remedy = "steps, as there is an initial state", "leave out the initial state"
         raise InputError(where, expected, "a periodic number, which has no beginning", remedy)
+    if isinstance(value, np.ndarray):
+        value = ChangingField(value, ())
+    if isinstance(value, ChangingField):
+        terms = [(field, _begun(schedule, 0.0, where)) for field, schedule in value.terms]
+        terms += [
+            (value.steady, steps([[0.0, 1.0]])),
+            (np.ones_like(value.steady), steps([[0.0, 0.0]], before)),
+        ]
+        return ChangingField(np.zeros_like(value.steady), tuple(terms))
     if not (np.isscalar(value) and np.isreal(value)):
-        expected = "a number or steps, as there is an initial state"
-        raise InputError(
-            where, expected, "a field or an unknown", "give a number, or no initial state"
-        )
+        expected = "a number, a field or steps, as there is an initial state"
+        raise InputError(where, expected, "an unknown", "give a number, or no initial state")
     return Steps(np.zeros(1), np.array([float(value)]), before) if value != before else before

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from invlift.errors import InputError, as_numbers
-from invlift.fem.time.functions import FunctionOfTime
+from invlift.fem.mesh.expressions import evaluate, separated
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.time.functions import FunctionOfTime, function_of_time
 from invlift.fem.time.shifts import oscillation_weights, response_weights
 
 
@@ -93,9 +95,77 @@ class Oscillation(NamedTuple):
         return total
 
 
-#: Types of values that change in time.
-SCHEDULES = Steps, Oscillation, FunctionOfTime
 Schedule = Steps | Oscillation | FunctionOfTime
+
+
+class ChangingField(NamedTuple):
+    """A field that changes in time; make one with :func:`changing_field`.
+
+    Attributes
+    ----------
+    steady : (n,) array
+        The part that does not change, at the nodes.
+    terms : tuple
+        Pairs of a field at the nodes, (n,), and the schedule that it is multiplied by.
+    """
+
+    steady: np.ndarray
+    terms: tuple[tuple[np.ndarray, Schedule], ...]
+
+    @property
+    def before(self) -> np.ndarray:
+        """Field at all times before the first change, (n,)."""
+        return self.steady + sum(field * schedule.before for field, schedule in self.terms)
+
+    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> ChangingField:
+        """Apply a function, such as an interpolation, to each field."""
+        terms = [(function(field), schedule) for field, schedule in self.terms]
+        return ChangingField(function(self.steady), tuple(terms))
+
+
+#: Types of values that change in time.
+SCHEDULES = Steps, Oscillation, FunctionOfTime, ChangingField
+
+
+def terms_of(value: Any) -> tuple[tuple[float | np.ndarray, Schedule], ...]:
+    """Return pairs of a factor and its schedule, which sum to what changes in a value."""
+    if isinstance(value, ChangingField):
+        return value.terms
+    return ((1.0, value),) if isinstance(value, SCHEDULES) else ()
+
+
+def changing_field(mesh: Mesh, expression: str, name: str = "changing field") -> ChangingField:
+    """Make a field from an expression in places and the time, to use in place of a constant.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    expression : str
+        A sum of products of expressions in x, y and z and expressions in t:
+        ``"12.5 - 0.002 * x + exp(-y) * sin(2 * pi * t / 86400)"``.  The times are as for
+        :func:`function_of_time`.
+    name : str
+        Name of the value in error messages.
+
+    Returns
+    -------
+    ChangingField
+        For a source or a boundary value of :func:`invlift.assemble_transient`.  Each different
+        expression in t costs as much as one value that changes.
+
+    Raises
+    ------
+    InputError
+        If it is not such a sum, as ``exp(x - t)``, or not finite.
+    """
+    steady, terms = np.zeros(mesh.num_nodes), []
+    for of_time, of_place in separated(expression, name):
+        field = evaluate(of_place, mesh.points, name)
+        if of_time is None:
+            steady += field
+        else:
+            terms.append((field, function_of_time(of_time, name)))
+    return ChangingField(steady, tuple(terms))
 
 
 def steps(pairs: Sequence, before: float = 0.0, name: str = "steps") -> Steps:
