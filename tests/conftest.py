@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -78,7 +79,7 @@ single_threaded_blas()  # from here on, for tests that compute without sampling
 
 
 #: Memory maps of a process, of which Linux allows some 65,000, and bytes of memory that it holds.
-MANY_MAPS, MUCH_MEMORY = 30_000, 1.2e9
+MANY_MAPS, MUCH_MEMORY = 30_000, 1.6e9
 
 
 def forget_programs():
@@ -111,25 +112,30 @@ def _programs_stay_few():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def programs_of_long_chains(request):
-    """Programs of slow tests, whose chains are long, are made as users have them."""
-    options, flags = dict(compilation._OPTIONS), os.environ.get("XLA_FLAGS", "")
-    if request.config.getoption("-m") == "slow":
-        usual = {name: _NOT_IN_HASTE | options[name] for name in options}
-        compilation._OPTIONS.update(usual)
-        os.environ["XLA_FLAGS"] = flags.replace(_IN_HASTE, "")
-    yield options, flags
-    compilation._OPTIONS.update(options)
-    os.environ["XLA_FLAGS"] = flags
+def _programs_of_long_chains_if_asked_for(request):
+    """A module that is marked long_chains compiles as users do."""
+    if request.node.get_closest_marker("long_chains"):
+        with _compiled_as_users_do():
+            yield
+    else:
+        yield
 
 
 @pytest.fixture
-def programs_of_short_chains(programs_of_long_chains, monkeypatch):
-    """Those of a slow test that compiles for longer than it runs are made in haste all the same."""
-    options, flags = programs_of_long_chains
-    for name, each in options.items():
-        monkeypatch.setitem(compilation._OPTIONS, name, each)
-    monkeypatch.setenv("XLA_FLAGS", flags)
+def programs_of_long_chains():
+    """A test whose chains are long, or steps slow, compiles as users do."""
+    with _compiled_as_users_do():
+        yield
+
+
+@contextmanager
+def _compiled_as_users_do():
+    options, flags = dict(compilation._OPTIONS), os.environ.get("XLA_FLAGS", "")
+    compilation._OPTIONS.update({name: _NOT_IN_HASTE | options[name] for name in options})
+    os.environ["XLA_FLAGS"] = flags.replace(_IN_HASTE, "")
+    yield
+    compilation._OPTIONS.update(options)
+    os.environ["XLA_FLAGS"] = flags
 
 
 @pytest.fixture

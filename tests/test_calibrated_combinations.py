@@ -35,6 +35,8 @@ def normal(mean, sd, **others):
     return of("normal", mean=mean, sd=sd, **others)
 
 
+pytestmark = pytest.mark.long_chains
+
 FIELD = {"range": 0.8, "std": 0.5, "smoothness": 1.0}
 ROUGH = FIELD | {"smoothness": 0.5}
 #: Dimension, sections of the problem file, and the table of readings.
@@ -215,7 +217,7 @@ def few_draws(monkeypatch):
 @pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_ranks_of_the_truth_are_uniform(name, tmp_path):
-    found = calibrate(build(name, tmp_path), simulations=200, **OPTIONS)
+    found = calibrate(build(name, tmp_path), simulations=100, **OPTIONS)
     verdict = found.verdict()
     assert verdict.is_calibrated, str(verdict)
 
@@ -244,5 +246,5 @@ def simulated_wrongly(width, noise):
 def test_a_wrong_width_of_prior_or_noise_is_seen(name, width, noise, tmp_path, monkeypatch):
     """Negative controls."""
     monkeypatch.setattr(calibration, "simulate_problem", simulated_wrongly(width, noise))
-    found = calibrate(build(name, tmp_path), simulations=100, **OPTIONS)
+    found = calibrate(build(name, tmp_path), simulations=60, **OPTIONS)
     assert min(found.p_values().values()) < 1e-5

@@ -16,6 +16,8 @@ from invlift.app.studies import calibrate as calibration
 from invlift.app.studies.calibrate import calibrate
 from invlift.fem.mesh.construction import mesh_from_arrays
 
+pytestmark = pytest.mark.long_chains
+
 NUM = 12
 LOGNORMAL = {"distribution": "lognormal", "median": 1.0, "factor": 1.3}
 PRIOR = {"kind": "matern", "range": 0.8, "std": 0.5, "smoothness": 1.0}
@@ -81,7 +83,7 @@ def few_draws(monkeypatch):
 @pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("case", CASES)
 def test_ranks_of_the_truth_are_uniform(case, tmp_path):
-    verdict = calibrate(build(tmp_path, *CASES[case]), simulations=100, **OPTIONS).verdict()
+    verdict = calibrate(build(tmp_path, *CASES[case]), simulations=50, **OPTIONS).verdict()
     assert verdict.is_calibrated, str(verdict)
 
 
@@ -96,5 +98,5 @@ def test_further_offsets_are_seen(case, spread, num, tmp_path, monkeypatch):
     """A negative control: of pairs of one body alone, or of injections where pairs have some."""
     simulate = partial(with_offsets, spread=spread, num=num)
     monkeypatch.setattr(calibration, "simulate_problem", simulate)
-    found = calibrate(build(tmp_path, *CASES[case]), simulations=50, **OPTIONS)
+    found = calibrate(build(tmp_path, *CASES[case]), simulations=30, **OPTIONS)
     assert min(found.p_values().values()) < 1e-5

@@ -19,7 +19,7 @@ from structured import box_mesh, interior_points
 import invlift
 from invlift.unknowns.distributions import lognormal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long_chains]
 
 NUM_SENSORS, NUM_SETS = 20, 40
 RANGE, STD = 1.0, 0.7

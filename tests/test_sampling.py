@@ -28,11 +28,6 @@ from invlift.unknowns.distributions import lognormal
 SHORT = {"chains": 2, "warmup": 20, "draws": 30}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def programs_of_long_chains():
-    """There are none here."""
-
-
 def bent(theta, shift):
     return jnp.stack([theta[0] + theta[1] ** 2, jnp.sin(theta[2]) + shift])
 

@@ -68,7 +68,7 @@ DERIVATIVES = ["derivative of the forward map", "second derivative of the forwar
 def test_a_sound_problem_passes(report):
     assert report.is_good
     assert report.verdict.startswith("Ready to run")
-    for name in [*DERIVATIVES, "gradient of log det G", "adjoint", "step"]:
+    for name in [*DERIVATIVES, "gradient of the log density", "adjoint", "step"]:
         assert finding(report, name).level == "ok", report
     for name in DERIVATIVES:
         assert "right" in finding(report, name).detail
@@ -147,7 +147,7 @@ def test_a_lifted_form_of_its_own_is_looked_at_likewise(lift, level):
     report = Report(check_derivatives(lifted, evaluate(lifted, position), rng))
     assert finding(report, "derivative of the constraint").level == level
     assert finding(report, "second derivative of the constraint").level == "ok"
-    assert finding(report, "gradient of log det G").level == "ok"
+    assert finding(report, "gradient of the log density").level == "ok"
 
 
 def test_taylor_slope_tells_right_from_wrong():

@@ -44,8 +44,10 @@ TRACED = (
     "theis/gridley.toml",
     "lauswiesen/problem.toml",
     "time_lapse/problem.toml",
+    "body3d/problem.toml",
+    "electrodes/tank.toml",
 )
-RUN = ("body3d/problem.toml", "pumping_tests/problem.toml", "electrodes/tank.toml")
+RUN = ("pumping_tests/problem.toml",)
 
 
 @pytest.mark.slow
@@ -65,11 +67,7 @@ def test_example_runs(file, tmp_path, capsys):
     assert "Not converged" in capsys.readouterr().out
     grid = pyvista.read(out / "posterior.vtu")
     assert grid.point_data["log_conductivity_sd"].min() > 0
-    if "electrodes" in file:  # between which is read, in no place
-        impedance = xr.load_dataset(out / "posterior.nc", group="posterior")["impedance"]
-        assert impedance.sizes["electrode"] == 12
-    else:
-        assert pyvista.read(out / "sensors.vtu").n_points >= 10
+    assert pyvista.read(out / "sensors.vtu").n_points >= 10
 
 
 def test_a_measured_line_is_read_as_the_simulated_one():
@@ -203,10 +201,8 @@ def small(source, target, settings):
     target.write_text(text)
 
 
-def checked_and_run(source, out, capsys, says=""):
-    """Check an example, run it with few draws, and give the draws."""
-    assert call("check", source) == 0
-    assert "derivative of the constraint: right" in capsys.readouterr().out
+def run(source, out, capsys, says=""):
+    """Run an example with few draws, and give the draws."""
     assert call("run", source, "--out", out, *SMALL) == 3
     assert says in capsys.readouterr().out
     return invlift.load(out).to_arviz().posterior
@@ -218,7 +214,7 @@ def test_state_space_example_runs(tmp_path, capsys):
     file, out = tmp_path / "autoregressive.py", tmp_path / "results"
     settings = {"NUM_TIMES = 1000": "NUM_TIMES = 40"}
     small(EXAMPLES / "state_space" / file.name, file, settings)
-    draws = checked_and_run(file, out, capsys, "40 readings; 44 unknowns")
+    draws = run(file, out, capsys, "40 readings; 44 unknowns")
     path = draws["log_signal_path"]
     assert path.sizes["time"] == 40
 
@@ -229,7 +225,7 @@ def test_generators_example_runs(tmp_path, capsys):
     file, out = tmp_path / "lotka_volterra.py", tmp_path / "results"
     settings = {"NUM_STEPS, SEED = 50": "NUM_STEPS, SEED = 6"}
     small(EXAMPLES / "generators" / file.name, file, settings)
-    draws = checked_and_run(file, out, capsys, "12 readings; 16 unknowns")
+    draws = run(file, out, capsys, "12 readings; 16 unknowns")
     names = runpy.run_path(str(file))
     last = draws.isel(chain=0, draw=-1)
     rates = {name: float(last[name]) for name in names["TRUTH"]}
@@ -238,23 +234,17 @@ def test_generators_example_runs(tmp_path, capsys):
     np.testing.assert_allclose(again, names["simulated"](), rtol=1e-8)
 
 
-@pytest.mark.slow  # 30 s
-def test_a_diffusion_example_runs(tmp_path, capsys):
-    paths = checked_and_run(EXAMPLES / "diffusions" / "influenza.py", tmp_path / "out", capsys)
-    assert paths.sizes["time"] == 281
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("problem", ["", ":noisy"])
-def test_a_diffusion_example_is_built(tmp_path, problem):
-    """With few readings and steps."""
+def test_examples_of_diffusions_are_built(tmp_path):
+    """One with few readings and steps."""
     settings = {
         "NUM_READINGS, SPACING = 50": "NUM_READINGS, SPACING = 6",
         "STEPS, FINE_STEPS = 20": "STEPS, FINE_STEPS = 4",
     }
     file = tmp_path / "fitzhugh_nagumo.py"
     small(EXAMPLES / "diffusions" / file.name, file, settings)
-    trace_a_step(load(read_python_problem(f"{file}{problem}")), KERNELS["chmc"]())
+    for each in (file, f"{file}:noisy", EXAMPLES / "diffusions" / "influenza.py"):
+        trace_a_step(load(read_python_problem(f"{each}")), KERNELS["chmc"]())
 
 
 @pytest.mark.slow

@@ -218,8 +218,8 @@ def test_expressions_are_as_fields_of_the_mesh_file(tmp_path):
         found.append(problem.prior.transform(np.zeros(problem.prior.num_white)))
     np.testing.assert_allclose(found[2], found[0], rtol=1e-12)
     np.testing.assert_allclose(found[3], found[1], rtol=1e-12)
-    path = write_problem(tmp_path / "t", {"pde.dirichlet": {"left": "x + t"}})
-    assert_named(path, ["[pde] dirichlet.left", "an expression in t alone", "'x + t'"])
+    path = write_problem(tmp_path / "t", {"pde.dirichlet": {"left": "exp(x + t)"}})
+    assert_named(path, ["[pde] dirichlet.left", "a sum of products", "exp(x + t)"])
 
 
 def test_units_of_columns_are_converted(tmp_path):

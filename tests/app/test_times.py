@@ -92,17 +92,16 @@ def test_the_equation_in_time_is_solved_on_a_refined_mesh(tmp_path, storage):
     around = SENSORS.replace("b,0.6,0.7", "b,0.9,0.9")
     problems = [
         build(write(tmp_path, {"pde.storage": storage, "mesh.refine_solution": times}, around))
-        for times in range(4)
+        for times in range(3)
     ]
     white = np.random.default_rng(0).standard_normal(problems[0].prior.num_white)
     at = problems[0].prior.transform(white)
     found = [np.asarray(each.model(at)) for each in problems]
-    errors = [np.abs(each - found[3]).max() for each in found[:3]]
-    assert errors[1] < 0.5 * errors[0]
-    assert errors[2] < 0.15 * errors[0]
-    for times, each in enumerate(problems):
-        again = problems[0].model.on_mesh.refined(times) if times else problems[0].model
-        np.testing.assert_allclose(again(at), found[times], rtol=1e-12)
+    errors = [np.abs(each - found[2]).max() for each in found[:2]]
+    assert errors[1] < 0.3 * errors[0]  # 0.2 at second order, 0.33 at first
+    again = problems[0].model.on_mesh.refined(1)
+    np.testing.assert_allclose(again(at), found[1], rtol=1e-12)
+    for each in problems:
         (told,) = check_times(each)
         assert "steady equations" in told.detail
     model = problems[1].model

@@ -179,19 +179,16 @@ SLOW = {name for name in CASES if "square" in name or "one by one" in name}
 FIRST = {type(structure): name for name, (structure, *_) in reversed(CASES.items())}
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(CASES, CASES.keys() - SLOW))
 def test_structure(name):
     check_structure(*CASES[name])
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(FIRST.values(), {"diagonal", "block diagonal, wide"}))
 def test_with_few_columns_beside(name):
     check_structure(*CASES[name], 2)
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(["diagonal", "block bidiagonal, wide"], {"diagonal"}))
 def test_with_more_columns_beside_than_constraints(name):
     check_structure(*CASES[name], 25)

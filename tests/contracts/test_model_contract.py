@@ -497,7 +497,6 @@ SLOW |= {
 }
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(MODELS, MODELS.keys() - SLOW))
 def test_model(name):
     check_model(model_of(name), *MODELS[name][2:])
@@ -534,7 +533,6 @@ COMBINED = {
 QUICK = {"equation, two loads", "equation, mixed", "combinations", "function"}
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(COMBINED, QUICK))
 def test_combinations_of_readings(name):
     model, (size, *centre) = model_of(name), (MODELS | LONG)[name][2:]

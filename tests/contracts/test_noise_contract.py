@@ -141,7 +141,6 @@ EACH = {n: each for n, each in IN_PAIRS.items() if isinstance(each["sigma"], dic
 EACH |= {n: each for n, each in (ONCE | OTHERS).items() if n in QUICK}
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(EACH, QUICK))
 def test_noise_and_its_target(name):
     """Slow ones are pairs of choices."""

@@ -133,7 +133,6 @@ def check_density(name, choice=None, made_of=partly_lifted_problem):
     assert kept["predicted"].shape == kept["noise_score"].shape == (NUM_READINGS,)
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(NOISES | OTHERS, {*NOISES, "student", "relative"}))
 def test_the_density_is_that_of_all_readings(name):
     lift = choice_of(name).reference
@@ -178,7 +177,6 @@ def test_a_forgotten_volume_is_found(reference):
         check_density("unknown", choice)
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_it_is_a_target():
     target = target_of(problem_of("two groups"), choice_of("two groups"))
     theta = 0.4 * np.random.default_rng(1).standard_normal(target.problem.num_unknowns)
@@ -198,7 +196,6 @@ def test_starts_have_noise_that_the_rest_allows():
     assert np.abs(jax.jit(target.constraint)(position)).max() < 1e-10
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_nothing_is_left_to_kicks_where_readings_are_linear(monkeypatch):
     """In the reference of what is not lifted the density of a linear problem is constant."""
     monkeypatch.setattr(informative_directions, "LEAST_VALUE", 0.0)
@@ -217,7 +214,6 @@ def posterior_of_linear(problem, sigma=0.1):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_draws_of_a_linear_problem_are_exact(monkeypatch):
     """Mean and variance along each direction; with a rest of others they are not."""
     problem = problem_of(fn=linear)
@@ -259,7 +255,6 @@ def test_what_is_thin_and_curved_is_lifted():
     assert straight == informative_directions.NUMBERS[0] < curved
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_many_readings_are_found_from_products(monkeypatch):
     """The same combinations and reference as of all derivatives, and the same density."""
     dense = choice_of("two groups").reference
@@ -278,7 +273,6 @@ def test_many_readings_are_found_from_products(monkeypatch):
     check_density("two groups", choice)
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("method", ["laplace-mala", "gpcn"])
 def test_what_does_not_lift_searches_with_few_combinations(method, monkeypatch):
     """The density is that of all readings, the reference nearly that of their derivatives."""
@@ -350,7 +344,6 @@ def test_the_scale_of_more_readings_than_unknowns():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", [*NOISES, "student unknown", "relative"])
 def test_draws_are_those_of_all_lifted(name, monkeypatch):
     """Means and standard deviations of what readings tell most of, and of the noise."""
@@ -421,7 +414,6 @@ def ranked(name, simulations, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize(
     ("name", "simulations"), [("unknown", 100), ("two groups", 50), ("student unknown", 50)]
 )
@@ -431,7 +423,6 @@ def test_ranks_of_simulated_truths_are_uniform(name, simulations, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize(
     ("name", "made_of"),
     [("unknown", with_forgotten_reference), ("student unknown", counted_twice)],
@@ -447,7 +438,6 @@ def of_two_modes(theta, matrix):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_two_modes_with_one_reference():
     """Chains start in both, and the far one is as likely and as wide as the near one."""
     rng = np.random.default_rng(5)
@@ -465,7 +455,6 @@ def test_two_modes_with_one_reference():
     check_same(*(side.reshape(1, -1, 1) for side in sides))
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_run_goes_on_with_the_same_combinations(tmp_path, monkeypatch):
     problem = problem_of("unknown")
     settings = {"chains": 2, "warmup": 30, "seed": 4}

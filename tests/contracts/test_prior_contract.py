@@ -123,7 +123,6 @@ def kind_of(name):
     return type(prior), prior.is_affine
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(EACH, set(EACH) - SLOW))
 def test_prior_and_its_target(name):
     """A target asks no more of priors of one kind than what is looked at of each alone."""

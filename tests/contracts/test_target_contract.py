@@ -214,7 +214,6 @@ def target_of(name):
     return target, position
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(TARGETS, TARGETS.keys() - SLOW))
 def test_target_on_a_manifold(name):
     constraint = check_target(*target_of(name))
@@ -222,7 +221,6 @@ def test_target_on_a_manifold(name):
         assert np.abs(constraint).max() < 1e-10
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", in_turn(NORMAL_SPACES, {*NORMAL_SPACES} - SLOW_NORMAL_SPACES))
 def test_normal_space_of_a_target(name):
     check_normal_space(*target_of(name))
@@ -310,7 +308,6 @@ PRIORS_AND_NOISES = list(
 
 
 @pytest.mark.slow  # programs of a second each
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize(("prior", "noise"), PRIORS_AND_NOISES, ids=brief)
 def test_prior_with_noise(prior, noise):
     """Either is tried with one of the other kind by default."""

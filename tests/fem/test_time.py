@@ -196,8 +196,7 @@ def test_an_initial_state_is_a_number_everywhere():
     np.testing.assert_allclose(evaluate(same, phi), found, atol=2 * TOLERANCE)
     for changes, message in (
         ({"source": steps([[-1.0, 1.0]])}, "source: expected steps from time 0 on"),
-        ({"source": np.ones(mesh.num_nodes)}, "source: expected a number or steps"),
-        ({"dirichlet": {"left": normal(0.0, 1.0)}}, "dirichlet, left: expected a number or steps"),
+        ({"dirichlet": {"left": normal(0.0, 1.0)}}, "dirichlet, left: expected a number, a field"),
     ):
         with pytest.raises(InputError, match=message):
             assemble_poisson(

@@ -60,7 +60,6 @@ class Dense(ManifoldTarget):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_blocks_are_those_of_dense_matrices():
     made = nerve(lognormal(median=0.3, factor=1.5))
     whole = DiffusionPosterior(made)
@@ -110,7 +109,6 @@ def smoothed(rates, readings, steps=20):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_ends_of_blocks_leave_no_trace_in_the_posterior():
     readings = simulated()
     made = problem(
@@ -139,7 +137,6 @@ def test_ends_of_blocks_leave_no_trace_in_the_posterior():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_problem_without_blocks_is_refused():
     """States do not decide exact readings that depend on the unknowns as well."""
     made = problem(

@@ -152,7 +152,6 @@ def look(own, dense, theta):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize(
     ("scheme", "scale"),
     [
@@ -191,7 +190,6 @@ def read_exactly(steps, scheme="taylor-1.5"):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("scheme", ["milstein", "taylor-1.5"])
 def test_exact_readings_condition_the_generator(scheme):
     made = read_exactly(2, scheme)
@@ -234,7 +232,6 @@ def test_exact_readings_that_follow_from_others_are_named():
 
 
 @pytest.mark.slow  # 10 s
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_reading_that_is_not_reached_is_named():
     made = problem(
         noise=None,
@@ -247,7 +244,6 @@ def test_a_reading_that_is_not_reached_is_named():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_forecast_goes_on_behind_the_readings():
     made, shorter = problem(forecast=[2.5, 4.0]), problem()
     assert dict(made.model.kept_axes[0][1])["time"][-5:] == (2.0, 2.25, 2.5, 3.25, 4.0)
@@ -264,7 +260,6 @@ def test_a_forecast_goes_on_behind_the_readings():
 
 
 @pytest.mark.slow  # 10 s
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_chains_start_near_readings_that_most_draws_die_out_before():
     """Of a number of animals below one, nearly none is left a little later."""
     made = diffusion_problem(
@@ -293,7 +288,6 @@ def test_chains_start_near_readings_that_most_draws_die_out_before():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_draw_that_does_not_lead_to_the_readings_is_followed_by_another(monkeypatch):
     """Whatever its constraints are like where it ended."""
     problem = read_exactly(2)
@@ -332,7 +326,6 @@ def test_a_start_that_leaves_much_to_known_noise_is_followed_by_another(monkeypa
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_noise_that_is_held_has_no_derivatives():
     """Its density neither: it is one given the scale, which the slope of relative noise takes."""
     made = problem(noise=gaussian_noise(lognormal(median=0.3, factor=1.5), relative=True))
@@ -444,7 +437,6 @@ def without_gram_term(made):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("sigma", [SIGMA, None])
 def test_posterior_is_that_of_the_kalman_filter(sigma):
     readings = simulated()
@@ -493,7 +485,6 @@ def test_nothing_dense_is_computed():
 
 
 @pytest.mark.slow  # 10 s
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_paths_are_series_and_known_entries_are_not_judged():
     made = read_exactly(30)
     run = sample(made, chains=2, warmup=20, draws=20, seed=1)

@@ -124,7 +124,6 @@ def test_what_is_kept_of_a_draw():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_linear_generator_has_its_posterior():
     """Readings 2 v + n: from starts that are given, and roughly; each chain moves them."""
     readings, noise = np.array([1.2, 0.3, 2.0]), normal(np.zeros(3), 0.5)
@@ -195,7 +194,6 @@ def moments_by_quadrature(readings, start, which):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_lotka_volterra_agrees_with_quadrature():
     example = run_path(str(EXAMPLE))
     readings, names = example["simulated"](20), list(example["TRUTH"])

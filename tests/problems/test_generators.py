@@ -101,7 +101,6 @@ def distances(made, expected, error):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_draws_are_those_of_importance_sampling():
     values, weights = draws_near()
     expected = weights @ values / weights.sum()

@@ -116,7 +116,6 @@ def test_noise_scale_is_set_where_its_marginal_density_is_largest():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_scales_of_groups_are_told_apart():
     groups = np.array([0] * 20 + [1] * 20)
     noise = gaussian_noise(unknown_scale(lognormal(-1.0, 1.5), groups))

@@ -22,11 +22,6 @@ FACTORS = {
 DATA = {"weights": np.arange(8.0).reshape(4, 2), "pick": np.array([1, 0])}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def programs_of_long_chains():
-    """There are none here."""
-
-
 def log_density(left, size, axis, data):
     return jnp.sum(data["weights"] * left) - 0.5 * jnp.sum((size - axis[data["pick"]]) ** 2)
 

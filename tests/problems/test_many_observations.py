@@ -79,7 +79,6 @@ def test_step_in_the_normal_space_is_that_of_dense_solves(case, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_integrator_step_is_that_of_dense_solves_and_returns(case, monkeypatch):
     system, point, _ = case
     start = jax.jit(

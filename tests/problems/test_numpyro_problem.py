@@ -251,7 +251,6 @@ def drawn(problem):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_draws_have_the_models_names_and_plates(drawn):
     run, posterior = drawn
     data = posterior.to_arviz()

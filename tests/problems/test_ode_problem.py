@@ -83,7 +83,6 @@ def test_posterior_is_that_of_quadrature():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_draws_have_times_and_units(tmp_path):
     made = problem(
         half_normal(1.0),
@@ -148,7 +147,6 @@ def test_what_is_derived_goes_to_all_functions_and_into_the_draws():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_solution_that_blows_up_is_a_rejected_step():
     """x' = x^2 from x(0) = a is infinite at 1 / a, in the middle of the prior."""
     made = ode_problem(
@@ -185,7 +183,6 @@ def test_noise_scales_may_have_a_distribution_for_each_name():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_noise_may_be_known_of_one_name_and_unknown_of_another():
     """The posterior is that of quadrature, and draws have the name of what is unknown."""
     t, rate = np.array([1.0, 2.0, 3.0]), 0.4

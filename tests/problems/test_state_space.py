@@ -88,7 +88,6 @@ GAPS = [3, 4, 12, 13, 14, 15, 16, 22]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_gaps_and_a_forecast_are_those_of_the_kalman_filter():
     """With quadrature over the rate and the scale of the noise."""
     readings = simulated()
@@ -122,7 +121,6 @@ class WithoutStretch(StateSpacePosterior):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_what_is_read_may_be_a_function_with_an_inverse():
     """Two readings asinh(x) + noise, against quadrature over both states."""
     readings, sigma = np.array([1.4, 0.2]), 0.5
@@ -206,7 +204,6 @@ BY_DEFAULT = "itself", "relative"
 
 
 @pytest.mark.parametrize("name", [name if name in BY_DEFAULT else slow(name) for name in CASES])
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_it_is_that_of_the_dense_lift(name):
     made = CASES[name]()
     own, dense = made.lifted(), LiftedPosterior(made)
@@ -250,7 +247,6 @@ def hidden():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_parts_that_are_not_read_are_those_of_the_dense_lift():
     made = hidden()
     assert [len(each.labels) for each in made.model.readings] == [6, 1]
@@ -284,7 +280,6 @@ class WithoutGramTerm(StateSpacePosterior):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_draws_are_calibrated_and_those_of_a_wrong_density_are_not():
     made = growing(np.ones(20), lognormal(median=0.2, factor=1.6))
     options = {"simulations": 64, "draws": 15, "warmup": 100, "seed": 1}
@@ -300,7 +295,6 @@ def nothing(kernel, target, position):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_chains_start_on_the_manifold_near_readings_of_which_no_state_follows():
     """The logarithm of a negative reading is none, nor is there any with noise of most draws."""
     made = growing(np.append(np.exp(simulated(20)), -4.0), 2.5)
@@ -322,7 +316,6 @@ def test_chains_start_on_the_manifold_near_readings_of_which_no_state_follows():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_nothing_dense_is_computed_for_a_chain():
     """With 20,000 readings a dense matrix of them would take 3 GB."""
     made = problem(np.sin(np.arange(20_000.0)))

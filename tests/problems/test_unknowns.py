@@ -97,7 +97,6 @@ def test_posterior_is_that_of_quadrature(drawn):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_posterior_is_another_without_the_density_of_the_coordinate(monkeypatch):
     """Negative control: that of the coordinate that a gamma distribution has."""
     zero = property(lambda self: lambda white: jnp.zeros(()))
@@ -108,7 +107,6 @@ def test_posterior_is_another_without_the_density_of_the_coordinate(monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("kernel", ["hmc", "pcn"])
 def test_other_kernels_draw_that_of_quadrature(kernel):
     given = problem(noise=known_noise(0.5))
@@ -129,7 +127,6 @@ def test_draws_have_names_and_units(drawn):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_of_short_chains")
 def test_noise_that_is_not_normal_is_known_to_the_posterior():
     given = problem(noise=student_t_noise(lognormal(median=0.1, factor=2), 4.0))
     run = sample(given, "rwm", chains=2, warmup=100, draws=100, seed=1)

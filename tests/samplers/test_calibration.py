@@ -14,7 +14,7 @@ from invlift.samplers.kernels import ConstrainedHMC
 from invlift.unknowns.distributions import lognormal
 from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long_chains]
 
 
 def bent(theta):

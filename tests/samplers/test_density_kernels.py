@@ -366,7 +366,6 @@ RESUMED = ("chmc", "constrained-rmhmc", "nuts", "pd-mala", "laplace")
 EACH = [name if name in RESUMED else slow(name) for name in KERNELS]
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", EACH)
 def test_stopped_and_saved_chain_goes_on_to_the_same_bits(name, tmp_path):
     kernel = NUTS(metric="dense") if name == "nuts" else KERNELS[name]()

@@ -107,7 +107,6 @@ def test_third_derivatives_are_taken_where_they_cost_less_than_they_save(monkeyp
     assert found == [3, 2]
 
 
-@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", EACH)
 def test_what_is_reported_is_what_is_computed(name, computed):
     total, found = reported(CASES[name], computed)

@@ -34,11 +34,6 @@ STARTS = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0, 0, -1.0]])
 SEED = 12
 
 
-@pytest.fixture(scope="module", autouse=True)
-def programs_of_long_chains():
-    """There are none here; processes that start compile as this one does."""
-
-
 def store_in(folder, seed=SEED):
     return CheckpointStore(folder, fingerprint(SPHERE, PLAN, seed))
 

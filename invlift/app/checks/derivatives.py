@@ -36,9 +36,9 @@ def evaluate(lifted, position):
 def check_derivatives(lifted, point, rng) -> list[Finding]:
     """Test derivatives by Taylor slopes along a random direction, and the adjoint dot product."""
     position = np.asarray(point.position)
-    direction, density = 0.1 * rng.standard_normal(position.shape), "log det G"
+    direction = 0.1 * rng.standard_normal(position.shape)
     if isinstance(lifted, ManifoldProblem):  # positions may have any unit
-        direction, density = direction * np.maximum(1.0, np.abs(position)), "the log density"
+        direction *= np.maximum(1.0, np.abs(position))
     else:  # for large whitened unknowns a unit direction would be too long
         direction /= max(1.0, np.max(np.abs(position[: lifted.problem.num_unknowns])))
     _, *slopes = slopes_along(lifted, position, direction)
@@ -56,7 +56,7 @@ def check_derivatives(lifted, point, rng) -> list[Finding]:
             lambda h: value + h * first + h**2 * second_order, order=3,
         ),
         slope_finding(
-            f"gradient of {density}", lambda h: there[h].point.logdensity,
+            "gradient of the log density", lambda h: there[h].point.logdensity,
             lambda h: point.logdensity + h * (np.asarray(along) @ direction),
         ),
     ]  # fmt: skip
