@@ -147,7 +147,30 @@ def test_with_an_initial_state_it_begins_at_time_0():
     assert np.ptp(found[0]) > 0.1
 
 
-@pytest.mark.parametrize("text", ["exp(x - t)", "1 / (x + t)", "(x + t)**3", "x * t +", "x" * 600])
+def test_a_field_multiplied_out_has_the_values_of_its_expression():
+    mesh = box_mesh(2, 2)
+    x, y = mesh.points.T
+    text = "1 / ((1 + x) * (2 + t) * ((3 + y) * (1 + t))) - (x * t - y)**2 / (1 + t)"
+    field = changing_field(mesh, text)
+    for t in (0.0, 1.7):
+        found = field.steady + sum(each * of.at(np.array([t]))[0] for each, of in field.terms)
+        exact = 1 / ((1 + x) * (2 + t) * (3 + y) * (1 + t)) - (x * t - y) ** 2 / (1 + t)
+        np.testing.assert_allclose(found, exact, atol=1e-14)
+
+
+def test_what_equidistant_times_do_not_see():
+    """A short pulse, and an oscillation that begins anew at each of 1024 equidistant times."""
+    for text in ("1 + exp(-((t - 300.3) / 0.05)**2)", "cos(2 * pi * t)"):
+        with pytest.raises(InputError, match="changes too quickly until time 1024"):
+            function_of_time(text).lines(1024.0)
+    assert len(function_of_time("1 + exp(-((t - 300.3) / 5)**2)").lines(1024.0)[0]) > 2**10
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["exp(x - t)", "1 / (x + t)", "(x + t)**3", "x * t +", "x" * 600, "x^2 * t",
+     "(((((x + t)**2)**2)**2)**2)**2"],
+)  # fmt: skip
 def test_a_field_in_which_places_and_time_are_not_separate_is_refused(text):
     parts = "^river: expected a sum of products of expressions in x, y, z and expressions in t, .*"
     with pytest.raises(InputError, match=parts):

@@ -17,6 +17,8 @@ from invlift.errors import InputError, closest
 
 AXES = "xyz"
 _MAX_LENGTH = 500
+#: Largest number of products that an expression in places and the time is multiplied out to.
+_MAX_PRODUCTS = 100
 _OPERATORS: dict[type, Callable] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.Pow: operator.pow, ast.USub: operator.neg,
@@ -143,8 +145,9 @@ def separated(text: str, where: str | tuple) -> list[tuple[str | None, str]]:
     """
     expected = "a sum of products of expressions in x, y, z and expressions in t"
 
-    def refuse(found: str):
-        remedy = "multiply it out, or give steps for each of several groups"
+    def refuse(
+        found: str, remedy: str = "multiply it out, or give steps for each of several groups"
+    ):
         raise InputError(where, expected, found, remedy)
 
     if len(text) > _MAX_LENGTH:
@@ -154,6 +157,8 @@ def separated(text: str, where: str | tuple) -> list[tuple[str | None, str]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         refuse(repr(text[:80]))
     found: dict[str | None, list[str]] = {}
+    if any(isinstance(node, ast.BitXor) for node in ast.walk(body)):
+        refuse("^", "write ** for a power")
     for of_time, of_place in _products(body, refuse):
         found.setdefault(of_time, []).append(of_place or "1")
     return [(of_time, " + ".join(parts)) for of_time, parts in found.items()]
@@ -173,7 +178,7 @@ def _products(node: ast.AST, refuse: Callable) -> list[_Product]:
         return [(text, None)]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         sign = "(-1)" if isinstance(node.op, ast.USub) else "1"
-        return _multiplied(_products(node.operand, refuse), [(None, sign)])
+        return _multiplied(_products(node.operand, refuse), [(None, sign)], refuse)
     if isinstance(node, ast.BinOp):
         left, right = node.left, node.right
         if isinstance(node.op, ast.Add):
@@ -181,18 +186,20 @@ def _products(node: ast.AST, refuse: Callable) -> list[_Product]:
         if isinstance(node.op, ast.Sub):
             return _products(left, refuse) + _products(ast.UnaryOp(ast.USub(), right), refuse)
         if isinstance(node.op, ast.Mult):
-            return _multiplied(_products(left, refuse), _products(right, refuse))
+            return _multiplied(_products(left, refuse), _products(right, refuse), refuse)
         by = _products(right, refuse)
         if isinstance(node.op, ast.Div) and len(by) == 1:
-            inverse = tuple(each and f"(1 / {each})" for each in by[0])
-            return _multiplied(_products(left, refuse), [inverse])
+            inverse = tuple(each and f"(1 / ({each}))" for each in by[0])
+            return _multiplied(_products(left, refuse), [inverse], refuse)
         if isinstance(node.op, ast.Pow) and isinstance(right, ast.Constant) and right.value == 2:
-            return _multiplied(_products(left, refuse), _products(left, refuse))
+            return _multiplied(*[_products(left, refuse)] * 2, refuse)
     return refuse(f"{text[1:-1][:60]}, where t and x, y or z cannot be separated")
 
 
-def _multiplied(left: list[_Product], right: list[_Product]) -> list[_Product]:
+def _multiplied(left: list[_Product], right: list[_Product], refuse: Callable) -> list[_Product]:
     """Multiply out two sums of products."""
+    if len(left) * len(right) > _MAX_PRODUCTS:
+        refuse(f"a sum of {len(left) * len(right)} products", "write a shorter one")
     return [
         tuple(" * ".join(filter(None, pair)) or None for pair in zip(one, other, strict=True))
         for one in left

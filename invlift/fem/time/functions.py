@@ -17,8 +17,9 @@ from invlift.fem.time.shifts import response_rates, weights_of
 #: intervals.
 TOLERANCE, MAX_TIMES = 3e-5, 2**17
 _FIRST = 2**8
-#: Points of an interval at which the error is checked.
-_BETWEEN = 0.25, 0.5, 0.75
+#: Points of an interval at which the error is checked.  They are many, for short pulses, and not
+#: equidistant, because an oscillation may have the same value at all equidistant ones.
+_BETWEEN = np.sort(np.arange(1, 32) * 0.6180339887498949 % 1.0)
 
 
 class FunctionOfTime(NamedTuple):
