@@ -183,11 +183,14 @@ def with_logarithms(table: Table) -> Table:
         frame["sigma"] = np.where(np.isnan(factors), sigma, np.log(factors))
     taken = [f"the logarithm of {np.count_nonzero(is_own)} conductivities"] if is_own.any() else []
     whole = table.frame.assign(**frame).drop(columns=[FACTOR] if has_factors else [])
-    return replace(table, frame=whole, taken=(*table.taken, *taken))
+    units = {column: unit for column, unit in table.units.items() if column != "sigma"}
+    return replace(table, frame=whole, units=units, taken=(*table.taken, *taken))
 
 
 def converted(table: Table, units: Mapping[str, str]) -> Table:
     """Convert columns with units to the given units of length and solution.
+
+    A column without a unit is in the given unit; sigma without one is in that of the value.
 
     Raises
     ------
@@ -203,20 +206,31 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
             raise InputError(where, "coordinates in one unit", ", ".join(sorted(found)), remedy)
     wanted = dict.fromkeys(_LENGTHS, units.get("length")) | {"value": units.get("solution")}
     frame, taken, behind = {}, [], dict(table.units)
+    kinds = set(table.array("kind").tolist()) if "kind" in table.columns else set()
+    others = kinds - _OF_SOLUTION
     for column, unit in wanted.items():
         given = table.units.get(column)
-        if not unit or not given or given == unit or column not in table.columns:
+        if not unit or given == unit or column not in table.columns:
             continue
         where = f"{table.name}, row {table.first}, column {column}"
         expected, remedy = f"a unit that can be converted to {unit!r}", "convert the numbers"
+        if not given:
+            own = others - {CONDUCTIVITY}  # its readings have no sigma
+            if column == "value" and own and (of_sigma := table.units.get("sigma")):
+                where, found = f"{table.name}, row {table.first}, column sigma", repr(of_sigma)
+                expected = f"no unit, as there are readings of kind {min(own)} without one"
+                raise InputError(where, expected, found, remedy)
+            behind |= {} if column == "value" and own else {column: unit}
+            continue
         factor = factor_between(given, unit)
         if factor is None:
             raise InputError(where, expected, repr(given), remedy)
-        kinds = set(table.array("kind").tolist()) if "kind" in table.columns else set()
-        if column == "value" and (others := kinds - _OF_SOLUTION):
+        if column == "value" and others:
             found = f"readings of kind {min(others)} beside those of the solution"
             raise InputError(where, "readings in one unit", found, remedy)
         frame[column], behind[column] = factor * table.array(column), unit
+        if column == "value" and "sigma" in table.columns and not table.units.get("sigma"):
+            frame["sigma"] = factor * table.array("sigma")
         if factor != 1.0:
             taken.append(f"{column} converted from {given} to {unit}")
     whole = table.frame.assign(**frame)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError
+from invlift.fem.readings.sensors import Sensors
 from invlift.tables.mapping import NAME
 from invlift.tables.table import Table
 
@@ -37,17 +38,17 @@ class Sources(NamedTuple):
 def sources_of(source: Any) -> Sources | None:
     """Return the tables of a pattern of paths, a list or a dictionary; None for a single table.
 
+    Paths in a list may be patterns as well.
+
     Raises
     ------
     InputError
-        If there is no table.
+        If there is no table, or a file twice.
     """
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-    if glob.has_magic(name) and not Path(name).exists():
-        source = sorted(glob.glob(name, recursive=True))
-        if not source:
-            remedy = "check the path (paths in a problem file are relative to that file)"
-            raise InputError(name, "files of this pattern", "none", remedy)
+    source = _files_of(source) or source
+    if isinstance(source, list | tuple):
+        source = [each for own in source for each in (_files_of(own) or [own])]
     if isinstance(source, dict):
         parts = [(f"{key}", each) for key, each in source.items()]
     elif isinstance(source, list | tuple):
@@ -58,11 +59,26 @@ def sources_of(source: Any) -> Sources | None:
         return None
     if not parts:
         raise InputError("sensor tables", "at least one", "none", "name their files")
+    files = [os.path.realpath(each) for _, each in parts if isinstance(each, str | os.PathLike)]
+    twice = next((each for each in files if files.count(each) > 1), None)
+    if twice is not None:
+        raise InputError(Path(twice).name, "each file once", "it twice", "name it once")
     if not name:
         first = parts[0][1] if isinstance(parts[0][1], str | os.PathLike) else "a sensor table"
         name = os.fspath(first)
         name += f" and {len(parts) - 1} more" if len(parts) > 1 else ""
     return Sources(name, parts)
+
+
+def _files_of(source: Any) -> list[str]:
+    """Return the files of a pattern of paths in the order of their names; none if it is none."""
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+    if not glob.has_magic(name) or Path(name).exists():
+        return []
+    if files := sorted(glob.glob(name, recursive=True)):
+        return files
+    remedy = "check the path (paths in a problem file are relative to that file)"
+    raise InputError(name, "files of this pattern", "none", remedy)
 
 
 def with_name(table: Table, name: str, names: Sequence[str]) -> Table:
@@ -89,37 +105,54 @@ def joined(tables: Sequence[Table], name: str) -> Table:
     Raises
     ------
     InputError
-        If columns with the same name have different units.
+        If columns with the same name have different units, one of them may be none, or only some
+        tables have sigma.
     """
     units: dict[str, tuple[str, str]] = {}
     for table in tables:
-        for column, unit in table.units.items():
-            first, other = units.setdefault(column, (unit, table.name))
-            if first != unit:
-                where, found = f"{table.name}, row {table.first}, column {column}", repr(unit)
-                remedy = "convert one of them, or name the unit of all in [units]"
-                raise InputError(where, f"{first!r}, as in {other}", found, remedy)
+        units |= {each: (unit, table.name) for each, unit in table.units.items()
+                  if each not in units}  # fmt: skip
+    for table, column in ((table, each) for table in tables for each in units):
+        first, other = units[column]
+        unit = table.units.get(column, "")
+        if column in table.columns and unit != first:
+            where, found = (
+                f"{table.name}, row {table.first}, column {column}",
+                repr(unit) if unit else "none",
+            )
+            remedy = "convert one of them, or name the unit of all in [units]"
+            raise InputError(where, f"the unit {first!r}, as in {other}", found, remedy)
+    check_all_have("sigma", [(each.name, "sigma" in each.columns) for each in tables])
     frame = pd.concat([each.frame for each in tables], ignore_index=True)
     is_number = pd.api.types.is_numeric_dtype
     texts = {name: column.where(column.notna(), "") for name, column in frame.items()
              if not is_number(column)}  # fmt: skip
     frame = frame.assign(**texts)
-    short = _short_names([each.name for each in tables])
+    short = short_names([each.name for each in tables])
     rows = [f"{row} of {own}" for table, own in zip(tables, short, strict=True)
             for row in table.rows]  # fmt: skip
     known = {column: unit for column, (unit, _) in units.items()}
     return Table(frame, np.array(rows), name, units=known)
 
 
-def _short_names(names: Sequence[str]) -> list[str]:
+def check_all_have(column: str, tables: Sequence[tuple[str, bool]]) -> None:
+    """Refuse that some tables, by name, have a column and others do not."""
+    without = [name for name, has_it in tables if not has_it]
+    if 0 < len(without) < len(tables):
+        other = next(name for name, has_it in tables if has_it)
+        remedy = "add it to this table, or remove it from all"
+        raise InputError(without[0], f"a column {column!r}, as in {other}", "none", remedy)
+
+
+def short_names(names: Sequence[str]) -> list[str]:
     """Return names of files without their folders, or unchanged if these are not unique."""
     short = [Path(each).name for each in names]
     return short if len(set(short)) == len(names) else list(names)
 
 
-def notes_of(tables: Sequence[Table]) -> list[str]:
+def notes_of(tables: Sequence[Table | Sensors]) -> list[str]:
     """Return the notes on tables; each note is given once, with the tables that it applies to."""
-    short, found = _short_names([each.name for each in tables]), []
+    short, found = short_names([each.name for each in tables]), []
     for note in dict.fromkeys(each for table in tables for each in table.notes):
         of = [name for name, table in zip(short, tables, strict=True) if note in table.notes]
         more = f" and {len(of) - 3} more" if len(of) > 3 else ""

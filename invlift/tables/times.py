@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from invlift.errors import InputError, KeyPath, as_text
 from invlift.tables.dates import IN_ORDER, dates_of, zone_of
@@ -57,9 +58,18 @@ def with_times(table: Table, column: str, clock: Clock) -> Table:
         taken = [f"dates as times in {clock.unit} since {clock.start.isoformat()}"]
         taken += [f"dates in the order {order}"] if order else []
         taken += [f"dates in {unit}, as the header says"] if zone else []
-        return replace(table.with_column(column, times), taken=(*table.taken, *taken))
+        table = replace(table, taken=(*table.taken, *taken))
+        return _in_unit_of_clock(table, column, times)
     table = table.with_numbers([column])
-    return table.with_column(column, table.array(column) * _factor(clock, unit, places[0]))
+    _check_are_no_dates(table.array(column), places)
+    times = table.array(column) * _factor(clock, unit, places[0])
+    return _in_unit_of_clock(table, column, times)
+
+
+def _in_unit_of_clock(table: Table, column: str, times: np.ndarray) -> Table:
+    """Return the table with converted times and without their unit in the header."""
+    units = {name: unit for name, unit in table.units.items() if name != column}
+    return replace(table.with_column(column, times), units=units)
 
 
 def with_lengths(table: Table, column: str, beside: str, clock: Clock) -> Table:
@@ -72,7 +82,7 @@ def with_lengths(table: Table, column: str, beside: str, clock: Clock) -> Table:
     of_times = table.units.get(beside, "")
     unit = table.units.get(column) or (of_times if _name_of(of_times) else "")
     factor = _factor(clock, unit, table.at(0, column))
-    return table.with_column(column, table.array(column) * factor)
+    return _in_unit_of_clock(table, column, table.array(column) * factor)
 
 
 def read_times(entries: Sequence[str], places: Sequence[str | KeyPath], clock: Clock) -> np.ndarray:
@@ -99,11 +109,12 @@ def _read(entries, places, clock: Clock, zone: timezone | None) -> tuple[np.ndar
     """Return times, and the name of the order of dates, "" for ISO 8601 or numbers."""
     is_date = [_is_date(entry) for entry in entries]
     if not any(is_date):
-        numbers = [_number_of(*each) for each in zip(entries, places, strict=True)]
-        return np.array(numbers) * _factor(clock, "", places[0]), ""
+        numbers = np.array([_number_of(*each) for each in zip(entries, places, strict=True)])
+        _check_are_no_dates(numbers, places)
+        return numbers * _factor(clock, "", places[0]), ""
     if not all(is_date):
         first, other = is_date.index(True), is_date.index(False)
-        if not first or _is_number(entries[other]):
+        if _is_number(entries[other]) or (not first and entries[other]):
             date_or = f"{entries[other]!r} beside {entries[first]!r}"
             remedy = "write all times of a table in one way"
             raise InputError(places[other], "dates alone, or numbers alone", date_or, remedy)
@@ -116,6 +127,17 @@ def _read(entries, places, clock: Clock, zone: timezone | None) -> tuple[np.ndar
     if zone is not None and all(date.tzinfo is None for date in dates):
         dates = [date.replace(tzinfo=zone) for date in dates]
     return _since_start(dates, entries, places, clock), order
+
+
+def _check_are_no_dates(times: np.ndarray, places: Sequence[str | KeyPath]) -> None:
+    """Refuse times that are all dates without marks: 20240403."""
+    if not np.all((times >= 19000101) & (times <= 21001231)):
+        return
+    days = pd.to_datetime(pd.Series(times).map("{:.15g}".format), format="%Y%m%d", errors="coerce")
+    if days.notna().all():
+        expected = "a number, or a date with marks such as 2024-04-03"
+        found = f"{times[0]:.15g}, which may be the date {days[0]:%d %B %Y}"
+        raise InputError(places[0], expected, found, "write the date with marks: 2024-04-03")
 
 
 def _number_of(entry: str, where: str) -> float:

@@ -22,13 +22,14 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES, geometric_factors, numbered
-from invlift.fem.readings.sensors import Sensors, checked
+from invlift.fem.readings.sensors import Sensors, checked, concatenated
 from invlift.tables.column_words import sigma_factor, unused, used_rows
 from invlift.tables.current_patterns import Read, current_columns, matlab_data
 from invlift.tables.ground_formats import exported_data, ground_data
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns
 from invlift.tables.sensors import with_entries
+from invlift.tables.several import Sources, check_all_have, notes_of, short_names, sources_of
 from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
 from invlift.units import without_unit
 
@@ -46,6 +47,10 @@ _UNITS = {
 }
 
 
+#: Columns that all files of one measurement have, or none, with their attributes of a table.
+_IN_ALL = {"sigma": "sigma", "name": "labels", "group": "groups", "survey": "surveys"}
+
+
 def read_voltages(
     source: Any,
     dim: int,
@@ -58,9 +63,11 @@ def read_voltages(
 
     Parameters
     ----------
-    source : path, pandas.DataFrame, or Dataset of xarray
-        A table for :func:`invlift.tables.table.read_table`. Its header names the columns, in any
-        order and case: a, b, m and n, the names of electrodes or their numbers from 1, and value,
+    source : path, pandas.DataFrame, or Dataset of xarray, or several of these
+        A table for :func:`invlift.tables.table.read_table`. Several tables of one measurement are a
+        list or a pattern of paths, "lines/*.csv"; each is read separately. The header names the
+        columns, in any order and case: a, b, m and n, the names of electrodes or their numbers from
+        1, and value,
         the voltage for a unit of current, or voltage and current, with units as in
         ``voltage [mV]``. Optional columns are sigma, the standard deviation of the value, group and
         name. Other columns are kept beside the results, unless they look like one of these.
@@ -90,6 +97,9 @@ def read_voltages(
         As :func:`invlift.read_sensors`; also if a current is zero, or if a and b, or m and n, are
         the same electrode.
     """
+    if (sources := sources_of(source)) is not None:
+        options = {"columns": columns, "needs_values": needs_values, "in_space": in_space}
+        return _joined([read_voltages(each, dim, **options) for _, each in sources.parts], sources)
     is_text = isinstance(source, str | os.PathLike)
     if is_text and Path(source).suffix.lower() == ".mat":
         return _of_matrices(matlab_data(Path(source), os.fspath(source), columns), dim, source)
@@ -179,6 +189,34 @@ def read_voltages(
         currents=currents,
         further=further,
         notes=tuple(notes),
+    )
+
+
+def _joined(tables: list[Sensors], sources: Sources) -> Sensors:
+    """Join the tables of one measurement, whose electrodes have the same numbers and positions."""
+    names = short_names([each.name for each in tables])
+    placed = [each.positions for each in tables if each.positions is not None]
+    for table, name in zip(tables, names, strict=True):
+        if table.currents is not None:
+            expected, remedy = "currents from one electrode to another", "join the files to one"
+            raise InputError(name, expected, "currents at several, in one of several files", remedy)
+        if table.positions is not None and not np.array_equal(table.positions, placed[0]):
+            expected, found = "the same positions of electrodes in all files", "others"
+            remedy = "give each file all electrodes, with the same numbers, or join the files"
+            raise InputError(name, expected, found, remedy)
+    for column, attribute in _IN_ALL.items():
+        has_it = [getattr(each, attribute) is not None for each in tables]
+        check_all_have(column, list(zip(names, has_it, strict=True)))
+    whole = concatenated(dict(zip(names, tables, strict=True)))
+    rows = [f"{row} of {name}" for table, name in zip(tables, names, strict=True)
+            for row in table.rows]  # fmt: skip
+    return replace(
+        whole,
+        rows=np.array(rows),
+        name=sources.name,
+        experiments=None,
+        positions=placed[0] if placed else None,
+        notes=tuple(notes_of(tables)),
     )
 
 

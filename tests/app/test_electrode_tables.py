@@ -77,6 +77,34 @@ def test_positions_give_the_groups(tmp_path):
     assert by_place.num_unknowns == 16
 
 
+def test_several_files_of_one_measurement(tmp_path):
+    """Each in its own format; the same readings as in one file."""
+    header, *rows = SENSORS.splitlines(keepends=True)
+    whole = build(write(tmp_path))
+    (tmp_path / "one.csv").write_text(header + "".join(rows[:2]), encoding="utf-8")
+    text = (header + "".join(rows[2:])).replace(",", ";").replace(".", ",")
+    (tmp_path / "two.csv").write_text(text, encoding="utf-16")
+    for given in (["one.csv", "two.csv"], "[ot]*.csv"):
+        found = build(write(tmp_path, {"observations.file": given}))
+        assert found.sensors.labels.tolist() == whole.sensors.labels.tolist()
+        assert found.sensors.experiments is None
+        assert found.sensors.rows[-1] == "3 of one.csv"
+        phi = np.append(np.linspace(-1.0, 1.0, 16), [0.1, 0.2, 0.3, 0.4])
+        np.testing.assert_array_equal(readings(found.model, phi), readings(whole.model, phi))
+    for text, part in (
+        (UNIFIED, "two.csv: expected a column 'name', as in one.csv, found none"),
+        (header + rows[3].replace("0.01", "-1"), "row 2 of two.csv|two.csv, row 2, column sigma"),
+        (header.replace("a,b", "current 1,current 2") + "1,-1,1,2,0.1,0.1,p,q\n", "one of several"),
+    ):
+        (tmp_path / "two.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=part):
+            build(write(tmp_path, {"observations.file": ["one.csv", "two.csv"]}))
+    (tmp_path / "one.csv").write_text(UNIFIED.replace("0 0.5", "0 0.4"), encoding="utf-8")
+    (tmp_path / "two.csv").write_text(UNIFIED, encoding="utf-8")
+    with pytest.raises(InputError, match=r"two.csv: expected the same positions of electrodes"):
+        build(write(tmp_path, {"observations.file": "[ot]*.csv"}))
+
+
 def test_known_impedances_that_differ(tmp_path):
     known = [0.1, 0.2, 0.3, 0.4]
     path = write(tmp_path, {"electrodes.impedance": known})

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import call
-from problem_files import REMOVED, assert_named, build, readings, write_problem
+from problem_files import assert_named, build, readings, write_problem
 from structured import box_mesh
 
 import invlift
@@ -272,7 +272,3 @@ def test_a_file_of_each_sensor(tmp_path):
     (tmp_path / "loggers" / "w1.csv").write_text("x,y,value\n6,0.7,2.9\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"loggers/\*.csv, row 2 of w1.csv: expected a sensor ins"):
         build(path)
-    electrodes = {"groups": ["left", "right"], "impedance": 0.1}
-    changes = {"observations.file": listed, "pde": REMOVED, "electrodes": electrodes}
-    with pytest.raises(InputError, match=r"without this table, .* found several files"):
-        build(write_problem(tmp_path, changes))

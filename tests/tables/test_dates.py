@@ -7,6 +7,7 @@ import pytest
 from refusals import refused
 
 from invlift.tables.dates import dates_of
+from invlift.tables.times import Clock, read_times
 
 ORDERS = {
     "%d.%m.%Y": "day, month, year",
@@ -73,3 +74,22 @@ def test_the_same_day_in_all_orders_is_no_question():
 def test_zones_behind_dates():
     found, _ = read(["25.05.2012 10:00+02:00", "25.05.2012 08:00Z"])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("entries", "parts"),
+    [
+        (["20240403", "20240404"], ["row 2", "20240403, which may be the date 03 April 2024"]),
+        (["2024-04-03", ""], ["row 3", "a number or a date, found an empty entry", "remove the"]),
+        (["2024-04-03", "5"], ["row 3", "'5' beside '2024-04-03'"]),
+    ],
+)
+def test_times_that_are_no_numbers_and_no_dates_are_refused(entries, parts):
+    with refused(*parts):
+        read_times(entries, ["row 2", "row 3"], Clock("h", START))
+
+
+def test_large_numbers_are_times():
+    for entries in (["20240403", "20249903"], ["20240403.5"], ["199911"]):
+        found = read_times(entries, entries, Clock("s"))
+        assert found.tolist() == [float(each) for each in entries]

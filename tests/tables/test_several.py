@@ -92,8 +92,64 @@ def test_units_of_the_files_are_converted_or_refused():
               "b": FRAME.rename(columns={"value": "value [mV]"})}  # fmt: skip
     found = read_sensors(frames, 2, units={"solution": "V"})
     assert found.values.tolist() == [3.0, 4.0, 3e-3, 4e-3]
-    with pytest.raises(InputError, match="table b, row 1, column value: expected 'V', as in sens"):
+    with pytest.raises(
+        InputError, match="table b, row 1, column value: expected the unit 'V', as in s"
+    ):
         read_sensors(frames, 2)
+    with pytest.raises(InputError, match=r"table b, row 1, column value: .* 'V', .* found none"):
+        read_sensors(frames | {"b": FRAME}, 2)
+    mixed = read_sensors(frames | {"b": FRAME}, 2, units={"solution": "V"})
+    assert mixed.values.tolist() == [3.0, 4.0, 3.0, 4.0]
+
+
+def test_sigma_is_in_the_unit_of_the_value_or_of_all():
+    """Each with and without a unit of its own; in volt."""
+    for value, sigma, factor in (("", " [mV]", 1e-3), (" [mV]", "", 1e-3), (" [mV]", " [V]", 1.0)):
+        frame = FRAME.assign(sigma=0.1).rename(
+            columns={"value": f"value{value}", "sigma": f"sigma{sigma}"}
+        )
+        found = read_sensors(frame, 2, units={"solution": "V"})
+        assert found.sigma == pytest.approx(0.1 * factor)
+    files = {"a": FRAME.assign(sigma=0.1), "b": FRAME}
+    with pytest.raises(InputError, match=r"table b: expected a column 'sigma', as in .*a, found"):
+        read_sensors(files, 2)
+    flux = FRAME.assign(sigma=0.1, kind="flux").rename(columns={"sigma": "sigma [mV]"})
+    with pytest.raises(InputError, match=r"column sigma: expected no unit, .* kind flux"):
+        read_sensors(flux, 2, units={"solution": "V"})
+
+
+def test_times_of_each_file_have_their_own_unit_or_zone(folder):
+    """Of numbers, with lengths beside them, and of dates in the zones of two seasons."""
+    start = datetime.fromisoformat("2025-06-28T00:00:00+00:00")
+    dates = "Date, GMT+0{n}:00"
+    rows = {
+        "a": [
+            ("time [h]", "averaged_over [min]", "2,60"),
+            (dates.format(n=1), "n", "2025-06-28 3:00,1"),
+        ],
+        "b": [
+            ("time [min]", "averaged_over", "120,60"),
+            (dates.format(n=2), "n", "2025-06-28 4:00,1"),
+        ],
+    }
+    for k, columns in enumerate((None, {"time": "Date*"})):
+        for name, own in rows.items():
+            time, length, row = own[k]
+            text = f'name,x,y,value,"{time}",{length}\n{name},1,2,3,{row}\n'
+            (folder / f"{name}{k}.csv").write_text(text)
+        clock = Clock("h", start)
+        found = read_sensors(folder / f"?{k}.csv", 2, columns=columns, clock=clock)
+        assert found.times.tolist() == [2.0, 2.0]
+    assert read_sensors(folder / "?0.csv", 2, clock=clock).averaged_over.tolist() == [1.0, 1.0]
+
+
+def test_patterns_in_a_list_and_a_file_twice(folder):
+    places = folder / "places.txt"
+    listed = [folder / "MW-[2].csv", folder / "MW-1.csv"]
+    found = read_sensors(listed, 2, places=places, **OPTIONS)
+    assert found.labels.tolist() == ["MW-2", "MW-2", "MW-1", "MW-1"]
+    with pytest.raises(InputError, match=r"MW-2.csv: expected each file once, found it twice"):
+        read_sensors([*listed, folder / "MW-*.csv"], 2, places=places, **OPTIONS)
 
 
 @pytest.mark.parametrize(

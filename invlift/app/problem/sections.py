@@ -271,7 +271,8 @@ class ObservationsTable(Table):
     file: Annotated[list[AbsolutePath], Field(min_length=1)] | AbsolutePath
     """The sensor table, relative to the problem file or absolute. One file of each well or logger
     is a list, file = ["a.csv", "b.csv"], or a pattern, "loggers/*.csv": the sensor of a table
-    without a column name has the name of the file without its ending."""
+    without a column name has the name of the file without its ending. Voltages between electrodes
+    may be in several files of one measurement as well."""
     columns: Annotated[dict[_Name, _Name], Field(min_length=1)] = {}
     """The columns of the table by what they are, where they have other names, for example
     columns = { value = "Temp*", time = "Date Time*" }: a star is any text. Several columns of
@@ -361,7 +362,6 @@ class Sections(Table):
             "[observations] places": self.observations.places,
             "[units]": self.units,
         }
-        others |= {"several files": isinstance(self.observations.file, list)}
         found = next((each for each, given in others.items() if given), None)
         if self.observations.reference and not (self.electrodes and not self.electrodes.surface):
             remedy = "remove it, or name the electrodes: groups or width"
