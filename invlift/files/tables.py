@@ -10,6 +10,7 @@ schema made from both is used by errors, editors and the key reference::
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import re
@@ -50,6 +51,12 @@ class Table(BaseModel):
     )
 
 
+#: Registries whose tables are being described.
+_DESCRIBED: ContextVar[tuple[Mapping, ...]] = ContextVar("described", default=())
+#: Schemas that were made for the one being made, as most tables are in many others.
+_MADE: ContextVar[dict | None] = ContextVar("made", default=None)
+
+
 class _JsonSchema(GenerateJsonSchema):
     def handle_invalid_for_json_schema(self, schema, error_info) -> dict[str, Any]:
         return {}
@@ -61,8 +68,18 @@ def json_schema(table: type[Table]) -> dict[str, Any]:
     It has no references, no titles and no defaults that TOML cannot express. The description of a
     table is the first paragraph of its docstring.
     """
-    schema = table.model_json_schema(schema_generator=_JsonSchema)
-    return _plain(schema, schema.pop("$defs", {}))
+    made = _MADE.get()
+    if made is None:
+        token = _MADE.set(made := {})
+        try:
+            return json_schema(table)
+        finally:
+            _MADE.reset(token)
+    key = table, *map(id, _DESCRIBED.get())
+    if key not in made:
+        schema = table.model_json_schema(schema_generator=_JsonSchema)
+        made[key] = _plain(schema, schema.pop("$defs", {}))
+    return copy.deepcopy(made[key])
 
 
 def _plain(node: Any, definitions: Mapping[str, dict], within: tuple[str, ...] = ()) -> Any:
@@ -94,8 +111,6 @@ def integer(low: int | None = None, high: int | None = None):
     return Annotated[int, Field(ge=low, le=high)]
 
 
-#: Registries whose tables are being described.
-_DESCRIBED: ContextVar[tuple[Mapping, ...]] = ContextVar("described", default=())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

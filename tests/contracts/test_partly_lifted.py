@@ -344,7 +344,7 @@ def test_the_scale_of_more_readings_than_unknowns():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*NOISES, "student unknown", "relative"])
+@pytest.mark.parametrize("name", ["known", "two groups", "student unknown", "relative"])
 def test_draws_are_those_of_all_lifted(name, monkeypatch):
     """Means and standard deviations of what readings tell most of, and of the noise."""
 
@@ -414,22 +414,17 @@ def ranked(name, simulations, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "simulations"), [("unknown", 100), ("two groups", 50), ("student unknown", 50)]
-)
-def test_ranks_of_simulated_truths_are_uniform(name, simulations, monkeypatch):
-    verdict = ranked(name, simulations, monkeypatch).verdict()
+@pytest.mark.parametrize("name", ["unknown", "student unknown"])
+def test_ranks_of_simulated_truths_are_uniform(name, monkeypatch):
+    verdict = ranked(name, 50, monkeypatch).verdict()
     assert verdict.is_calibrated, str(verdict)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "made_of"),
-    [("unknown", with_forgotten_reference), ("student unknown", counted_twice)],
-)
-def test_ranks_with_a_wrong_density_are_not_uniform(name, made_of, monkeypatch):
+@pytest.mark.parametrize("made_of", [with_forgotten_reference, counted_twice])
+def test_ranks_with_a_wrong_density_are_not_uniform(made_of, monkeypatch):
     monkeypatch.setattr(sampling, "partly_lifted_problem", made_of)
-    assert min(ranked(name, 40, monkeypatch).p_values().values()) < 1e-4
+    assert min(ranked("unknown", 30, monkeypatch).p_values().values()) < 1e-4
 
 
 def of_two_modes(theta, matrix):

@@ -282,7 +282,7 @@ class WithoutGramTerm(StateSpacePosterior):
 @pytest.mark.slow
 def test_draws_are_calibrated_and_those_of_a_wrong_density_are_not():
     made = growing(np.ones(20), lognormal(median=0.2, factor=1.6))
-    options = {"simulations": 64, "draws": 15, "warmup": 100, "seed": 1}
+    options = {"simulations": 48, "draws": 7, "warmup": 60, "seed": 1}
     assert calibrate(made, **options).verdict().is_calibrated
     wrong = calibrate(with_target(made, WithoutGramTerm), **options)
     assert not wrong.verdict().is_calibrated
