@@ -35,8 +35,6 @@ def normal(mean, sd, **others):
     return of("normal", mean=mean, sd=sd, **others)
 
 
-pytestmark = pytest.mark.long_chains
-
 FIELD = {"range": 0.8, "std": 0.5, "smoothness": 1.0}
 ROUGH = FIELD | {"smoothness": 0.5}
 #: Dimension, sections of the problem file, and the table of readings.
@@ -213,15 +211,6 @@ def few_draws(monkeypatch):
     monkeypatch.setattr(calibration, "FEWEST_DRAWS", 50)
 
 
-@pytest.mark.slow  # half a minute each
-@pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize("name", COMBINATIONS)
-def test_ranks_of_the_truth_are_uniform(name, tmp_path):
-    found = calibrate(build(name, tmp_path), simulations=100, **OPTIONS)
-    verdict = found.verdict()
-    assert verdict.is_calibrated, str(verdict)
-
-
 predicted = jax.jit(lambda problem, theta: problem.predict(theta))
 
 
@@ -239,12 +228,15 @@ def simulated_wrongly(width, noise):
     return simulate
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # half a minute each, to compile
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize("name", CONTROLS)
-@pytest.mark.parametrize(("width", "noise"), [(1.8, 1.0), (1.0, 2.0)])
-def test_a_wrong_width_of_prior_or_noise_is_seen(name, width, noise, tmp_path, monkeypatch):
-    """Negative controls."""
-    monkeypatch.setattr(calibration, "simulate_problem", simulated_wrongly(width, noise))
-    found = calibrate(build(name, tmp_path), simulations=60, **OPTIONS)
-    assert min(found.p_values().values()) < 1e-5
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_ranks_of_the_truth_are_uniform(name, tmp_path, monkeypatch):
+    """Negative controls, by the same programs: a wrong width of the prior or of the noise."""
+    problem = build(name, tmp_path)
+    verdict = calibrate(problem, simulations=80, **OPTIONS).verdict()
+    assert verdict.is_calibrated, str(verdict)
+    for width, noise in [(1.8, 1.0), (1.0, 2.0)] if name in CONTROLS else []:
+        monkeypatch.setattr(calibration, "simulate_problem", simulated_wrongly(width, noise))
+        found = calibrate(problem, simulations=60, **OPTIONS)
+        assert min(found.p_values().values()) < 1e-5
