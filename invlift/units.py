@@ -7,6 +7,7 @@ a table.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 #: Units of time in seconds, as written in headers; a year is a Julian year of 365.25 days.
 TIMES = {
@@ -79,7 +80,20 @@ def size_of(unit: str) -> tuple[float, tuple[int, ...]] | None:
 
     A slash applies to all units after it: W/m K is W/(m K).
     """
-    text, size, powers, sign, place = unit.translate(_EXPONENTS).strip(), 1.0, [0] * 5, 1, 0
+    parts = _parts(unit)
+    if not parts:
+        return None
+    size, powers = 1.0, [0] * 5
+    for base, exponent in parts:
+        factor, own = _UNITS[base]
+        size *= factor**exponent
+        powers = [each + exponent * other for each, other in zip(powers, own, strict=True)]
+    return size, tuple(powers)
+
+
+def _parts(unit: str) -> list[tuple[str, int]] | None:
+    """Return the parts of a unit as written, each with its exponent; None if one is unknown."""
+    text, found, sign, place = unit.translate(_EXPONENTS).strip(), [], 1, 0
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
@@ -90,11 +104,33 @@ def size_of(unit: str) -> tuple[float, tuple[int, ...]] | None:
         elif base is not None:
             if base not in _UNITS:
                 return None
-            factor, own = _UNITS[base]
-            exponent = sign * int(power or 1)
-            size *= factor**exponent
-            powers = [each + exponent * other for each, other in zip(powers, own, strict=True)]
-    return (size, tuple(powers)) if text else None
+            found.append((base, sign * int(power or 1)))
+    return found
+
+
+def product(powers: Sequence[tuple[str | None, int]]) -> str:
+    """Return the unit of a product of powers of units, such as "W/m^3".
+
+    It is "" if a unit is None or unknown.  Degree Celsius becomes kelvin, as in a difference.
+    """
+    used = [(unit, power) for unit, power in powers if power]
+    if len(used) == 1 and used[0][1] == 1:
+        return used[0][0] or ""
+    total: dict[str, int] = {}
+    for unit, power in used:
+        parts = _parts(unit or "")
+        if not parts:
+            return ""
+        for base, exponent in parts:
+            name = "K" if base in _CELSIUS else base
+            total[name] = total.get(name, 0) + power * exponent
+    above, below = (
+        [f"{base}^{abs(each)}" if abs(each) > 1 else base
+         for base, each in total.items() if sign * each > 0]
+        for sign in (1, -1)
+    )  # fmt: skip
+    under = below[0] if len(below) == 1 else f"({' '.join(below)})"
+    return (" ".join(above) or "1") + (f"/{under}" if below else "")
 
 
 def factor_between(given: str, wanted: str) -> float | None:

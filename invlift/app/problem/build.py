@@ -29,7 +29,7 @@ from invlift.fem.mesh.expressions import AXES, names_in
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.readings.sensors import Sensors
-from invlift.fem.time.assembly import assemble_transient
+from invlift.fem.time.assembly import LOG_STORAGE, STORAGE, assemble_transient
 from invlift.fem.time.functions import function_of_time
 from invlift.fem.time.schedules import changing_field
 from invlift.models.base import ForwardModel
@@ -41,7 +41,7 @@ from invlift.tables.distributions import value_of
 from invlift.tables.priors import BoundaryNormalTable, PriorTable
 from invlift.tables.sensors import read_sensors
 from invlift.tables.times import Clock
-from invlift.units import logarithmic
+from invlift.units import logarithmic, product
 from invlift.unknowns.priors.base import Prior
 
 
@@ -94,24 +94,52 @@ def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str
     drawn, kinds = problem.shapes_of_draws(), problem.sensors.kinds
     if names and SIGMA in drawn and not problem.noise.relative and kinds is None:
         names.append(SIGMA)
-    if units.solution:
-        names += [each for each in _of_solution(spec) if drawn.get(each) == ()]
     angle = {"anisotropy_angle": "deg"} if spec.units and "anisotropy_angle" in drawn else {}
     has_field = units.conductivity is not None and FIELD in drawn
     of_field = {FIELD: logarithmic(units.conductivity)} if has_field else {}
     has_time = spec.pde is not None and spec.pde.time_unit is not None
     of_time = {"time": spec.pde.time_unit} if has_time and "time" in problem.axes else {}
-    return dict.fromkeys(names, units.solution) | of_field | of_time | angle
+    own = _units_of_unknowns(spec, units, problem.mesh.dim) if spec.units and spec.pde else {}
+    # A random field on a boundary has scores, which have no unit.
+    own = {name: unit for name, unit in own.items() if unit and drawn.get(name) == ()}
+    if LOG_STORAGE in drawn and (unit := _unit_of(STORAGE, spec, units, problem.mesh.dim)):
+        own[LOG_STORAGE] = logarithmic(unit)
+    return dict.fromkeys(names, units.solution) | of_field | of_time | angle | own
 
 
-def _of_solution(spec: ProblemSpec) -> list[str]:
-    """Return names that an unknown in the unit of the solution may have."""
-    found = [f"offset_{group}" for group in spec.observations.offset]
+def _units_of_unknowns(spec: ProblemSpec, units: UnitsTable, dim: int) -> dict[str, str]:
+    """Return the units of numbers that may be unknown, by their names among the draws."""
+    paths = [("offset", group) for group in spec.observations.offset]
+    paths += [("line", group) for group in spec.pde.lines]
+    paths += [("barrier", group) for group in spec.pde.barriers]
+    named = [((), path) for path in [*paths, (STORAGE,)]]
     for name, pde in spec.experiments.items():
-        own = [f"dirichlet_{group}" for group in pde.dirichlet]
-        own += [f"robin_{group}_ambient" for group in pde.robin]
-        found += [*own, *(f"{name}_{each}" for each in own)]
-    return [re.sub(r"\W", "_", each) for each in found]
+        changed(_conditions_of(pde), lambda path, _: named.append(((), path)))
+        changed(_conditions_of(pde), lambda path, _, name=name: named.append(((name,), path)))
+    found = {}
+    for prefix, path in named:
+        kind = path[0] if path[0] in _POWERS else path[-1]
+        name = "_".join(map(str, prefix + (path[:-1] if kind == "strength" else path)))
+        found[re.sub(r"\W", "_", name)] = _unit_of(kind, spec, units, dim)
+    return found
+
+
+#: Powers of conductivity, solution, length and time in the unit of each kind of number.
+_POWERS = {
+    "source": (1, 1, -2, 0), "neumann": (1, 1, -1, 0), "strength": (1, 1, -2, 0),
+    "dirichlet": (0, 1, 0, 0), "ambient": (0, 1, 0, 0), "offset": (0, 1, 0, 0),
+    "coefficient": (1, 0, -1, 0), "line": (1, 0, 1, 0), "barrier": (-1, 0, 1, 0),
+    STORAGE: (1, 0, -2, 1),
+}  # fmt: skip
+
+
+def _unit_of(kind: str, spec: ProblemSpec, units: UnitsTable, dim: int) -> str:
+    """Return the unit of a kind of number, "" if it is not known."""
+    powers = list(_POWERS[kind])
+    if kind == "strength":  # of a whole line, if the body has a thickness
+        powers[2] += dim if spec.pde.thickness is None else 3
+    of_all = units.conductivity, units.solution, units.length, spec.pde.time_unit
+    return product(list(zip(of_all, powers, strict=True)))
 
 
 def read_mesh_of(spec: ProblemSpec) -> Mesh:
@@ -297,10 +325,15 @@ def boundary_conditions(
             return mesh.field(value, where(*keys))
         return mesh.point_field(value, where(*keys), keys[1])
 
+    return changed(_conditions_of(pde), built)
+
+
+def _conditions_of(pde: ConditionsTable) -> dict:
+    """Return source and boundary conditions by their names in the library."""
     given = {key: getattr(pde, key) for key in ("source", "dirichlet", "neumann")}
     given["robin"] = {group: (x.coefficient, x.ambient) for group, x in pde.robin.items()}
     given["point_sources"] = [(each.place, each.strength) for each in pde.point_source]
-    return changed(given, built)
+    return given
 
 
 def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
