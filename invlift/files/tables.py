@@ -111,8 +111,6 @@ def integer(low: int | None = None, high: int | None = None):
     return Annotated[int, Field(ge=low, le=high)]
 
 
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class OneOf:
     """Annotation for a table whose kind is chosen by one of its keys; put it into `Annotated`.

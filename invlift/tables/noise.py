@@ -31,7 +31,7 @@ class SensorTable(Protocol):
 
 
 class NoiseTable(Table):
-    """[noise]: what the readings are off by. A subclass adds its own keys."""
+    """[noise]: the noise of the readings. A subclass adds its own keys."""
 
     kind: str
     """The kind of noise."""
@@ -41,8 +41,8 @@ class NoiseTable(Table):
     """The standard deviation of a reading, in its unit: a positive number, however small. Or
     "column", for the column sigma of the sensor table. Or a distribution, if it is unknown."""
     per: Literal["all", "sensor", "group", "pair", "injection"] = "all"
-    """What has an unknown scale of its own: all readings together, each, or each group of them;
-    with [electrodes] each pair of them that is read, or each current that is driven."""
+    """Which readings share an unknown scale: all of them, those of one sensor, or those of one
+    group; with [electrodes] also those of one pair of electrodes, or of one driven current."""
     relative: bool = False
     """Whether the noise multiplies the reading: sigma 0.05 then means about 5 %."""
 

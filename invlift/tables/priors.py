@@ -272,7 +272,7 @@ class BoundaryNormalTable(NormalTable):
     mesh file."""
     range: number(1e-50, 1e50) = None
     """Of boundary values the distance at which the correlation of their errors has fallen to about
-    0.14, in the length unit of the mesh; left out, all of a group are off by the same."""
+    0.14, in the length unit of the mesh; left out, all nodes of a group have the same error."""
 
     def on(self, mesh: Mesh, where: str, group: str) -> Distribution | RandomField:
         """Build the distribution or the random field of the values of a boundary group."""

@@ -37,7 +37,7 @@ def build_tank(folder, *, num=6, rows=AT_DRIVEN, impedance=UNKNOWN, refine_solut
         ({}, ""),  # negative control
         ({"num": 2}, "fewer than 3 edges are across an electrode"),
         ({"num": 2, "refine_solution": 1, "impedance": 0.2}, ""),
-        ({"num": 3}, "as with impedances less 0.033, a tenth of an edge"),
+        ({"num": 3}, "as if impedances were smaller by 0.033, a tenth of an edge"),
         ({"num": 3, "refine_solution": 1}, ""),
         ({"num": 3, "impedance": 0.2}, ""),
         ({"num": 3, "rows": ELSEWHERE}, ""),

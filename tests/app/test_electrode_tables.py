@@ -226,7 +226,7 @@ def test_every_command_takes_it(folder, capsys):
     path = folder / "problem.toml"
     command("check", path)
     printed = capsys.readouterr().out
-    assert "electrodes: 4 electrodes of 3 to 3 boundary facets, 1 to 1 wide; 3 pairs" in printed
+    assert "electrodes: 4 electrodes of 3 boundary facets, 1 wide; 3 pairs" in printed
     assert "sensors: 5 in use" in printed
     command("report", folder / "pcn", "--out", folder / "page.html")
     command("loo", folder / "pcn", folder / "again")

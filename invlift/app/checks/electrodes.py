@@ -78,8 +78,7 @@ def _contacts(
     counts = np.array([len(each) for each in facets])
     sizes = np.array([facet_sizes(mesh.points[each]).sum() for each in facets])
     what = "wide" if mesh.dim == 2 else "in area"
-    detail = f"electrodes of {counts.min()} to {counts.max()} boundary facets, "
-    detail += f"{sizes.min():.3g} to {sizes.max():.3g} {what}"
+    detail = f"electrodes of {_range(counts, 'd')} boundary facets, {_range(sizes, '.3g')} {what}"
     # Edges of the mesh on which the equation is solved; in space two triangles make a square.
     across = (counts if mesh.dim == 2 else np.sqrt(counts / 2.0)) * 2.0**known.num_refined
     notes = []
@@ -92,10 +91,18 @@ def _contacts(
         conductivity = np.exp(np.median(median[: len(known.fields[0].points)]))
         added = ADDED * sizes ** (1.0 / (mesh.dim - 1)) / across / conductivity
         if (added > MUCH_ADDED * impedances).any():
-            text = "voltages at electrodes that drive come out too low, as with impedances less "
-            text += f"{added.max():.2g}, a tenth of an edge over the conductivity (their median "
-            notes.append(f"{text}before the readings is {np.median(impedances):.2g})")
+            text = (
+                "voltages at electrodes that drive are too low, as if impedances were smaller by "
+            )
+            text += f"{added.max():.2g}, a tenth of an edge divided by the conductivity (the prior "
+            notes.append(f"{text}median of the impedances is {np.median(impedances):.2g})")
     return "note" if notes else "ok", detail, "; ".join(["", *notes, *([REFINE] if notes else [])])
+
+
+def _range(values: np.ndarray, form: str) -> str:
+    """Return the smallest and the largest value in words, or the only one."""
+    ends = dict.fromkeys(format(each, form) for each in (values.min(), values.max()))
+    return " to ".join(ends)
 
 
 def _points(problem: InverseProblem, numbers: np.ndarray) -> tuple[str, str]:

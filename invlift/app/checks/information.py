@@ -84,7 +84,7 @@ def _of_times(predicted: Callable[[float], np.ndarray], sd: np.ndarray) -> list[
         arrived = (f for f in FACTORS if difference(predicted(1.0 / f), before) >= ALIKE)
         if (factor := next(arrived, None)) is None:
             return []
-        detail += f"differ from the state before it by {gap:.2g} sd of the noise in all; times "
+        detail += f"all together differ from the state before by {gap:.2g} sd of the noise; times "
         detail += f"after the changes, or periods, that are {factor:g} times longer would show it"
         return [Finding("note", name, detail)]
     if (gap := difference(now, predicted(0.1))) >= ALIKE:
@@ -92,8 +92,8 @@ def _of_times(predicted: Callable[[float], np.ndarray], sd: np.ndarray) -> list[
     others = (f for f in FACTORS if difference(predicted(f), predicted(0.1 * f)) >= ALIKE)
     if (factor := next(others, None)) is None:
         return []
-    detail = "all readings are of the state in which the changes end: with a tenth of the storage "
-    detail += f"they differ by {gap:.2g} sd of the noise in all; times after the changes, or "
+    detail = "all readings are of the state in which the changes end: with a tenth of the storage, "
+    detail += f"all together change by {gap:.2g} sd of the noise; times after the changes, or "
     detail += f"periods, that are {factor:g} times shorter would show the storage"
     return [Finding("note", name, detail)]
 

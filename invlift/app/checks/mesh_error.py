@@ -119,7 +119,7 @@ def check_mesh_error(
     detail += f"means of the posterior by up to {errors.shift:.2g} of their sd"
     does_hold = _does_hold(errors.beyond)
     if problem.model.is_corrected and not does_hold:
-        detail += "; the correction does not hold over the posterior, where they are off by "
+        detail += "; the correction does not hold over the posterior: at its draws they are off by "
         detail += _in_words(searched, errors.beyond)
         largest = max(largest, errors.beyond.max())
     elif largest <= NOTABLE and errors.shift <= SHIFTED:

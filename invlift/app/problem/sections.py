@@ -274,9 +274,9 @@ class ObservationsTable(Table):
     without a column name has the name of the file without its ending. Voltages between electrodes
     may be in several files of one measurement as well."""
     columns: Annotated[dict[_Name, _Name], Field(min_length=1)] = {}
-    """The columns of the table by what they are, where they have other names, for example
-    columns = { value = "Temp*", time = "Date Time*" }: a star is any text. Several columns of
-    values are those of several sensors, whose name is what the star stands for."""
+    """The names of columns in the table, where they differ from x, value, time and so on, for
+    example columns = { value = "Temp*", time = "Date Time*" }: a star is any text. Several columns
+    of values are those of several sensors. The name of each sensor is the text at the star."""
     places: AbsolutePath = None
     """A table of the places by name, for example places = "wells.csv", where the sensor table has
     none: both have a column name."""
@@ -289,11 +289,11 @@ class ObservationsTable(Table):
     """Voltages of a reference body that are subtracted, such as those of a tank before objects were
     put in: [observations.reference]. Sigma is then that of the differences."""
     offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
-    """What all readings of a group of the table's column group are off by, in their unit, for
-    example offset = { loggers = { distribution = "normal", mean = 0.0, sd = 0.3 } }: an unknown
-    number, of a logger that has drifted or an unknown datum. With [electrodes] pair, injection and
-    electrode are no groups: each pair of electrodes that is read, each current that is driven or
-    each electrode then has an offset of its own."""
+    """An unknown number that is added to all readings of a group, in their unit, for example
+    offset = { loggers = { distribution = "normal", mean = 0.0, sd = 0.3 } }. The column group of
+    the table has the groups. Examples are the drift of a logger and an unknown datum. With
+    [electrodes] the names pair, injection and electrode are no groups: each pair of electrodes that
+    is read, each current that is driven or each electrode then has an offset of its own."""
 
 
 def _is_length(unit: str) -> str:
