@@ -41,10 +41,11 @@ def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None
     table = read_table(path, "a table of steps")
     names = [without_unit(each)[0].casefold() for each in table.columns]
     for column in (TIME, STRENGTH):
-        if column not in names:
+        if names.count(column) != 1:
             where, found = f"{table.name}, row {table.first}", ", ".join(table.columns)
             expected = f"columns {TIME} and {STRENGTH}"
-            raise InputError(where, expected, found, f"add {column}, or rename")
+            remedy = f"rename one {column}" if column in names else f"add {column}, or rename"
+            raise InputError(where, expected, found, remedy)
     if not len(table.rows):
         expected = "rows of a time and the value from then on"
         raise InputError(table.name, expected, "none", "add them")
@@ -52,4 +53,9 @@ def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None
     table = table.renamed(names, units)
     times = with_times(table, TIME, clock or Clock()).array(TIME)
     values = table.with_numbers([STRENGTH]).array(STRENGTH)
+    for column, numbers in ((TIME, times), (STRENGTH, values)):
+        bad = np.flatnonzero(~np.isfinite(numbers))
+        if bad.size:
+            where, found = table.at(bad[0], column), f"{numbers[bad[0]]:g}"
+            raise InputError(where, "a finite number", found, "correct it, or remove the row")
     return steps(np.stack([times, values], axis=1), before, table.name)

@@ -113,6 +113,7 @@ def test_lines_of_a_problem_file(tmp_path):
     assert "line_fracture" in problem.shapes_of_draws()
     for changes, mesh, part in (
         ({"pde.lines": {"fault": 0.5}}, with_line(4), r"\[pde\] lines.fault"),
+        ({"pde.lines": {"left": 0.5}}, with_line(4), r"lines.left: .*solution is given"),
         ({"pde.lines": {"fracture": -1.0}}, with_line(4), r"\[pde\] lines"),
         ({"pde.lines": {"left": 0.5}, "prior.smoothness": 0.5}, box_mesh(3, 2),
          "none of a body in space"),

@@ -376,6 +376,8 @@ def test_expressions_in_t_of_a_problem_file(tmp_path):
     for number, (wrong, part) in enumerate(
         [
             ({"pde.dirichlet": {"left": "exp(x + t)"}}, r"\[pde\] dirichlet.left: expected a sum"),
+            ({"pde.dirichlet": {"left": "t * log(y)"}}, r"left: expected finite .* at \(0, 0\)"),
+            ({"pde.source": "t / y"}, r"\[pde\] source: expected finite values, .* at \("),
             ({"pde.point_source": [WELL | {"strength": "x"}]}, "strength: expected an expression"),
             ({"pde.robin": {"right": {"coefficient": "1 + t"}}}, "what does not change in time"),
             ({"pde.thickness": "1 + t"}, "found the unknown name 't'.*; only sources, boundary"),

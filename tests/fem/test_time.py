@@ -469,3 +469,10 @@ def test_mistakes_are_one_line(tmp_path):
     table.write_text("time,rate\n0,1\n")
     with pytest.raises(InputError, match=r"rates\.csv, row 1: expected columns time and strength"):
         read_steps(table)
+    for text, part in (
+        ("time,strength\n0,1\n1,nan\n", "row 3, column strength: expected a finite"),
+        ("time,Time,strength\n0,0,1\n", "found time, Time, strength; rename one time"),
+    ):
+        table.write_text(text)
+        with pytest.raises(InputError, match=part):
+            read_steps(table)

@@ -164,16 +164,22 @@ def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray
         return _number(where, value)
     value = np.asarray(value, dtype=float)
     nodes = np.unique(mesh.facets(group))
-    if value.shape != (mesh.num_nodes,) or not np.all(np.isfinite(value[nodes])):
-        raise InputError(
-            where,
-            f"{mesh.num_nodes} finite nodal values",
-            f"shape {value.shape}, or NaN on the boundary",
-            "give a point field of the mesh",
-        )
+    if value.shape != (mesh.num_nodes,):
+        expected, remedy = f"{mesh.num_nodes} nodal values", "give a point field of the mesh"
+        raise InputError(where, expected, f"shape {value.shape}", remedy)
+    _check_finite(where, value, mesh.points, nodes)
     values = np.zeros_like(value)  # values at other nodes may be NaN
     values[nodes] = value[nodes]
     return values
+
+
+def _check_finite(where: str, values: np.ndarray, places: np.ndarray, needed) -> None:
+    """Refuse values that are not finite among those that are needed; the message names a place."""
+    bad = np.arange(len(values))[needed]
+    bad = bad[~np.isfinite(values[bad])]
+    if bad.size:
+        found = f"{values[bad[0]]} at {mesh_checks.place(places[bad[0]])}"
+        raise InputError(where, "finite values", found, "correct the field or the expression")
 
 
 def facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.ndarray):
@@ -243,14 +249,11 @@ def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
     if np.ndim(source) == 0:
         return np.full(shape, _number("source", source))
     source = np.asarray(source, dtype=float)
-    if not np.all(np.isfinite(source)):
-        where = int(np.flatnonzero(~np.isfinite(source))[0])
-        raise InputError(
-            f"source, entry {where}", "finite values", f"{source[where]}", "correct the field"
-        )
     if source.shape == (mesh.num_nodes,):
+        _check_finite("source", source, mesh.points, slice(None))
         return np.asarray(basis.interpolate(source))
     if source.shape == (mesh.num_cells,):
+        _check_finite("source", source, mesh.points[mesh.cells].mean(axis=1), slice(None))
         return np.broadcast_to(source[:, None], shape)
     raise InputError(
         "source",

@@ -132,6 +132,9 @@ def _by_group(
         mesh.facets(group, where)
         if is_distribution(value):
             name = re.sub(r"\W", "_", f"{key.removesuffix('s')}_{group}")
+            if name in unknowns:
+                remedy = "rename a group: names have letters and digits in results"
+                raise InputError(where, "an unknown of another name", name, remedy)
             unknowns[name] = one_number(where, value, is_positive=True)
             numbers[group] = name
             continue
@@ -215,13 +218,21 @@ def field_equation(
     Raises
     ------
     InputError
-        If a flux is read on a boundary group without a Dirichlet or a Robin condition.
+        If a flux is read on a boundary group without a Dirichlet or a Robin condition, or a line
+        is where the solution is given.
     """
     mesh, basis, first = body.mesh, body.basis, parts[0]
     groups = list(dict.fromkeys(
         name for each in observations if FLUXES in each.parts
         for name in each.parts[FLUXES].places.ravel().tolist() if name
     ))  # fmt: skip
+    for group in body.lines:
+        if not groups and np.isin(mesh.facets(group), first.held).all():
+            expected, remedy = (
+                "a group off the Dirichlet boundary",
+                "leave it out: it has no effect",
+            )
+            raise InputError(("lines", group), expected, "one where the solution is given", remedy)
     apart = [group for group in first.robin if _is_apart(group, groups, parts)]
     outside = {group: mesh.num_nodes + k for k, group in enumerate(apart)}
     size = mesh.num_nodes + len(outside)

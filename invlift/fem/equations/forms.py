@@ -164,7 +164,8 @@ def anisotropic(
         expected = "the angle of the direction with the x axis, in degrees" if dim == 2 else (
             "none in space, where the ratio is of horizontal by vertical")  # fmt: skip
         remedy = "give it" if dim == 2 else "leave it out"
-        raise InputError(("anisotropy", "angle"), expected, f"{angle!r}", remedy)
+        found = "none" if angle is None else f"{angle!r}"
+        raise InputError(("anisotropy", "angle"), expected, found, remedy)
     known = None if "ratio" in unknown else float(ratio)
     if "angle" in unknown:
         tensors = np.eye(2), np.diag([1.0, -1.0]), np.eye(2)[::-1]

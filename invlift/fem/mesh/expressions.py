@@ -150,6 +150,8 @@ def separated(text: str, where: str | tuple) -> list[tuple[str | None, str]]:
     ):
         raise InputError(where, expected, found, remedy)
 
+    if not isinstance(text, str):
+        refuse(repr(text)[:80], "give it as text")
     if len(text) > _MAX_LENGTH:
         refuse(f"{len(text)} characters")
     try:

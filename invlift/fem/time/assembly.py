@@ -256,7 +256,8 @@ def _equations(
             if not in_time:
                 expected = "a number that changes in time: steps, in the place of a number"
                 remedy = "give a strength or a boundary value as steps, or leave out the storage"
-                raise InputError("storage", expected, "none", remedy)
+                found = f"none in experiment {each.name}" if each.name else "none"
+                raise InputError("storage", expected, found, remedy)
             units = [parts_of(mesh, body.basis, change.unit, prefix) for change in in_time]
         steady.append(parts)
         changes += units

@@ -115,7 +115,8 @@ class ChangingField(NamedTuple):
     @property
     def before(self) -> np.ndarray:
         """Field at all times before the first change, (n,)."""
-        return self.steady + sum(field * schedule.before for field, schedule in self.terms)
+        with np.errstate(invalid="ignore"):  # off a boundary group a field may be infinite
+            return self.steady + sum(field * schedule.before for field, schedule in self.terms)
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> ChangingField:
         """Apply a function, such as an interpolation, to each field."""
