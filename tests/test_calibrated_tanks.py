@@ -25,8 +25,7 @@ MATERIALS = {"kind": "inclusions", "background": LOGNORMAL, "range": 0.8, "smoot
              "inclusion": {"resistive": 0.2, "conductive": 5.0}, "share": 0.4}  # fmt: skip
 REFERENCE = {"reference": {"file": "tank.mat", "conductivity": LOGNORMAL}}
 OFFSET = {"offset": {"pair": {"distribution": "normal", "mean": 0.0, "sd": 0.3}}}
-CASES = {"matern": (PRIOR, REFERENCE), "inclusions": (MATERIALS, REFERENCE),
-         "offset": (PRIOR, OFFSET)}  # fmt: skip
+CASES = {"inclusions": (MATERIALS, REFERENCE), "offset": (PRIOR, OFFSET)}
 OPTIONS = {"draws": 7, "warmup": 40, "seed": 11}
 predicted = jax.jit(lambda problem, theta: problem.predict(theta))
 
@@ -81,7 +80,7 @@ def few_draws(monkeypatch):
 
 #: Negative controls: readings have further offsets of each pair of one body alone, or of each
 #: injection where pairs have some.
-FURTHER = {"matern": (np.tile, 4), "inclusions": (np.tile, 4), "offset": (np.repeat, 6)}
+FURTHER = {"inclusions": (np.tile, 4), "offset": (np.repeat, 6)}
 
 
 @pytest.mark.slow

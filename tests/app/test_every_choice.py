@@ -188,8 +188,8 @@ RUN = {
     "surveys": ("survey", "after"),
     "fractures": ("pde", "lines"),
 }
-#: Those that are looked over as well; tests of their own do this for the others.
-CHECKED = "layers", "experiments", "surveys", "fractures"
+#: Those that are looked over instead of run, in two thirds of the time.
+CHECKED = "layers", "experiments", "fractures"
 
 
 @pytest.mark.slow  # each compiles a program
@@ -202,7 +202,8 @@ def test_what_the_documentation_shows_runs(family, tmp_path):
     path = write_shown(tmp_path, content)
     if family in CHECKED:
         assert call("check", path) in (0, 3)
-    run(path)
+    else:
+        run(path)
 
 
 # Choices ------------------------------------------------------------------------------------------

@@ -277,12 +277,11 @@ def test_the_rim_in_doubt_is_the_same_problem_otherwise():
         assert getattr(in_doubt, section) == getattr(known, section)
 
 
-@pytest.mark.slow  # three programs
+@pytest.mark.slow  # two programs
 @pytest.mark.parametrize(
     ("name", "said", "draw"),
     [
         ("inpainting/inpainting.py", "24 readings; 32 unknowns", ("image", (8, 8))),
-        ("pose/pose.py:monocular", "38 readings; 50 unknowns", ("joints", (19, 3))),
         ("pose/pose.py:limbs", "18 constraints; 57 unknowns", ("joints", (19, 3))),
     ],
 )

@@ -46,10 +46,8 @@ OTHERS = {
     "student": student_t_noise(0.1, 4.0),
     "student unknown": student_t_noise(MEDIAN, invlift.lognormal(median=4.0, factor=1.5)),
     "laplace": laplace_noise(0.1),
-    "laplace groups": laplace_noise(unknown_scale([MEDIAN, 0.1], GROUPS.astype(int))),
     "quartic": potential_noise(0.1, lambda x: 0.25 * x**4),
     "relative": gaussian_noise(0.1, relative=True),
-    "relative student": student_t_noise(MEDIAN, 4.0, relative=True),
 }
 
 
@@ -344,7 +342,7 @@ def test_the_scale_of_more_readings_than_unknowns():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["known", "student unknown", "relative"])
+@pytest.mark.parametrize("name", ["known", "student unknown"])
 def test_draws_are_those_of_all_lifted(name, monkeypatch):
     """Means and standard deviations of what readings tell most of, and of the noise."""
 
@@ -406,19 +404,16 @@ def counted_twice(*parts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "made_of"),
-    [("unknown", with_forgotten_reference), ("student unknown", counted_twice)],
-)
-def test_ranks_of_simulated_truths_are_uniform(name, made_of, monkeypatch):
-    """What is lifted is chosen for each simulation.  With a wrong density they are not uniform."""
+def test_ranks_of_simulated_truths_are_uniform(monkeypatch):
+    """What is lifted is chosen for each simulation.  With wrong densities they are not uniform."""
     monkeypatch.setattr(calibration, "FEWEST_DRAWS", 50)
-    problem, options = problem_of(name), {"draws": 7, "warmup": 60, "seed": 3}
+    problem, options = problem_of("unknown"), {"draws": 7, "warmup": 60, "seed": 3}
     verdict = calibration.calibrate(problem, simulations=36, **options).verdict()
     assert verdict.is_calibrated, str(verdict)
-    monkeypatch.setattr(sampling, "partly_lifted_problem", made_of)
-    wrong = calibration.calibrate(problem, simulations=20, **options)
-    assert min(wrong.p_values().values()) < 1e-4
+    for made_of in (with_forgotten_reference, counted_twice):
+        monkeypatch.setattr(sampling, "partly_lifted_problem", made_of)
+        wrong = calibration.calibrate(problem, simulations=20, **options)
+        assert min(wrong.p_values().values()) < 1e-4
 
 
 def of_two_modes(theta, matrix):

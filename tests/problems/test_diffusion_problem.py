@@ -486,17 +486,17 @@ def test_nothing_dense_is_computed():
 
 @pytest.mark.slow  # 10 s
 def test_paths_are_series_and_known_entries_are_not_judged():
-    made = read_exactly(4)
+    made = read_exactly(30)
     run = sample(made, chains=2, warmup=20, draws=20, seed=1)
     assert set(run.chains[0].draws) == {
         "rate", "start", "voltage_path", "recovery_path", "seen_path", "sum_path", "predicted"
     }  # fmt: skip
     posterior = made.posterior(run)
     path = posterior.to_arviz().posterior["voltage_path"]
-    assert path.sizes["time"] == 13
+    assert path.sizes["time"] == 91
     np.testing.assert_allclose(path.sel(time=0.5), 0.2, atol=1e-8)
     found = posterior.vector_diagnostics["voltage_path"].r_hat
-    assert found.shape == (10,)
+    assert found.shape == (88,)
     assert np.isfinite(found).all()
     labels = {axes.get_ylabel() for axes in posterior.plot.series().figure.axes}
     assert {"seen", "sum", "recovery_path"} <= labels
