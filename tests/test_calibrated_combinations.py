@@ -58,16 +58,16 @@ COMBINATIONS = {
         "kind,x,y,over,value\npoint,0.3,0.4,,0\npoint,0.7,0.8,,0\npoint,0.9,0.1,,0\n"
         "average,,,top,0\n",
     ),
-    "layers, and boundary values in doubt": (
-        2,
+    "layers in space, and boundary values in doubt": (
+        3,
         {
             "pde": {"source": 3.0, "dirichlet": {"left": normal(0.5, 0.4, range=1.5)}},
             "prior": {"kind": "layers", "layer": {
                 "low": ROUGH, "high": ROUGH | {"std": lognormal(0.5, 1.3), "mean": 0.5}}},
             "noise": {"kind": "laplace", "per": "group", "sigma": of("exponential", mean=0.1)},
         },
-        "kind,x,y,over,group,value\npoint,0.3,0.4,,a,0\npoint,0.7,0.8,,b,0\n"
-        "flux,,,left,b,0\naverage,,,high,a,0\n",
+        "kind,x,y,z,over,group,value\npoint,0.3,0.4,0.6,,a,0\npoint,0.7,0.8,0.3,,b,0\n"
+        "flux,,,,left,b,0\naverage,,,,high,a,0\n",
     ),
     "inclusions, two experiments and loggers": (
         2,
