@@ -7,6 +7,8 @@ from benchmarks.discs import ROOT, example, scalars, smallest
 
 import invlift
 
+pytestmark = pytest.mark.long_chains
+
 SETTINGS = {"chains": 4, "warmup": 300, "draws": 600, "seed": 20260101}
 SHORTER = SETTINGS | {"chains": 2, "draws": 400}
 

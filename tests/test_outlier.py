@@ -7,6 +7,8 @@ from benchmarks.discs import ROOT, example, parts
 import invlift
 from invlift.noise import gaussian_noise, student_t_noise
 
+pytestmark = pytest.mark.long_chains
+
 #: Rings of the mesh, standard deviation of the noise, the wrong sensor and by how many of these.
 NUM_RINGS, SIGMA, WRONG, SIZE = 5, 1.0, 6, -8.0
 SETTINGS = {"chains": 4, "warmup": 200, "draws": 500, "seed": 20260101}
