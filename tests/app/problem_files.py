@@ -39,7 +39,7 @@ def changed(changes, problem=PROBLEM):
         if value is REMOVED:
             del target[last]
         else:
-            target[last] = value
+            target[last] = copy.deepcopy(value)  # a later key may change what is inside
     return data
 
 
