@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from pathlib import Path
 
@@ -114,10 +114,8 @@ def _programs_stay_few():
 @pytest.fixture(scope="module", autouse=True)
 def _programs_of_long_chains_if_asked_for(request):
     """A module that is marked long_chains compiles as users do."""
-    if request.node.get_closest_marker("long_chains"):
-        with _compiled_as_users_do():
-            yield
-    else:
+    is_asked_for = request.node.get_closest_marker("long_chains")
+    with _compiled_as_users_do() if is_asked_for else nullcontext():
         yield
 
 

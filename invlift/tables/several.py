@@ -116,10 +116,8 @@ def joined(tables: Sequence[Table], name: str) -> Table:
         first, other = units[column]
         unit = table.units.get(column, "")
         if column in table.columns and unit != first:
-            where, found = (
-                f"{table.name}, row {table.first}, column {column}",
-                repr(unit) if unit else "none",
-            )
+            where = f"{table.name}, row {table.first}, column {column}"
+            found = repr(unit) if unit else "none"
             remedy = "convert one of them, or name the unit of all in [units]"
             raise InputError(where, f"the unit {first!r}, as in {other}", found, remedy)
     check_all_have("sigma", [(each.name, "sigma" in each.columns) for each in tables])

@@ -67,8 +67,7 @@ def read_voltages(
         A table for :func:`invlift.tables.table.read_table`. Several tables of one measurement are a
         list or a pattern of paths, "lines/*.csv"; each is read separately. The header names the
         columns, in any order and case: a, b, m and n, the names of electrodes or their numbers from
-        1, and value,
-        the voltage for a unit of current, or voltage and current, with units as in
+        1, and value, the voltage for a unit of current, or voltage and current, with units as in
         ``voltage [mV]``. Optional columns are sigma, the standard deviation of the value, group and
         name. Other columns are kept beside the results, unless they look like one of these.
         Or text in the unified data format. Its columns a, b, m, n, r or u and i or rhoa and k, err

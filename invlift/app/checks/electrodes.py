@@ -91,11 +91,9 @@ def _contacts(
         conductivity = np.exp(np.median(median[: len(known.fields[0].points)]))
         added = ADDED * sizes ** (1.0 / (mesh.dim - 1)) / across / conductivity
         if (added > MUCH_ADDED * impedances).any():
-            text = (
-                "voltages at electrodes that drive are too low, as if impedances were smaller by "
-            )
-            text += f"{added.max():.2g}, a tenth of an edge divided by the conductivity (the prior "
-            notes.append(f"{text}median of the impedances is {np.median(impedances):.2g})")
+            text = "voltages at electrodes that drive are too low, as if impedances were smaller "
+            text += f"by {added.max():.2g}, a tenth of an edge divided by the conductivity (the "
+            notes.append(f"{text}prior median of the impedances is {np.median(impedances):.2g})")
     return "note" if notes else "ok", detail, "; ".join(["", *notes, *([REFINE] if notes else [])])
 
 

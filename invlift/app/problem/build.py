@@ -21,7 +21,7 @@ from invlift.app.problem.sections import (
 from invlift.app.runs.mesh_correction import corrected_at_mode
 from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.equations.assembly import assemble_poisson
-from invlift.fem.equations.conditions import changed
+from invlift.fem.equations.conditions import changed, entries
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
 from invlift.fem.mesh.construction import read_mesh, with_groups
@@ -114,8 +114,8 @@ def _units_of_unknowns(spec: ProblemSpec, units: UnitsTable, dim: int) -> dict[s
     paths += [("barrier", group) for group in spec.pde.barriers]
     named = [((), path) for path in [*paths, (STORAGE,)]]
     for name, pde in spec.experiments.items():
-        changed(_conditions_of(pde), lambda path, _: named.append(((), path)))
-        changed(_conditions_of(pde), lambda path, _, name=name: named.append(((name,), path)))
+        own = [path for path, _ in entries(_conditions_of(pde))]
+        named += [(prefix, path) for prefix in ((), (name,)) for path in own]
     found = {}
     for prefix, path in named:
         kind = path[0] if path[0] in _POWERS else path[-1]

@@ -58,6 +58,13 @@ def changed(conditions: Mapping[str, Any], change: Callable[[KeyPath, Any], Any]
     return {key: of(key, given) for key, given in conditions.items()}
 
 
+def entries(conditions: Mapping[str, Any]) -> list[tuple[KeyPath, Any]]:
+    """Return each number, field or distribution of conditions, with its place as in `changed`."""
+    found = []
+    changed(conditions, lambda *entry: found.append(entry))
+    return found
+
+
 def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) -> None:
     """Check that groups exist and do not overlap, and that they determine the solution.
 

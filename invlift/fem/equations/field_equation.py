@@ -228,10 +228,8 @@ def field_equation(
     ))  # fmt: skip
     for group in body.lines:
         if not groups and np.isin(mesh.facets(group), first.held).all():
-            expected, remedy = (
-                "a group off the Dirichlet boundary",
-                "leave it out: it has no effect",
-            )
+            expected = "a group off the Dirichlet boundary"
+            remedy = "leave it out: it has no effect"
             raise InputError(("lines", group), expected, "one where the solution is given", remedy)
     apart = [group for group in first.robin if _is_apart(group, groups, parts)]
     outside = {group: mesh.num_nodes + k for k, group in enumerate(apart)}

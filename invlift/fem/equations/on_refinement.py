@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -35,10 +36,20 @@ class InterpolatedField(RandomField):
         return self.matrix @ super().modes(self.given, where)
 
 
+@runtime_checkable
+class MadeOfFields(Protocol):
+    """A value of a condition that is made of fields at the nodes, such as one that changes."""
+
+    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """Return the value with a function of each field in its place."""
+
+
 def conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Return conditions of :func:`invlift.assemble_poisson` with interpolated arrays and fields."""
 
     def interpolated(where, value):
+        if isinstance(value, MadeOfFields):
+            return value.mapped(partial(interpolated, where))
         if where == ("source",):
             return field_on(refinement, value)
         if isinstance(value, RandomField):

@@ -44,11 +44,18 @@ _REMEDIES = {
 
 def names_in(text: str) -> set[str] | None:
     """Return the names in an expression, without those of functions; None for other text."""
+    body = _parsed(text.strip()[: _MAX_LENGTH + 1])
+    if body is None:
+        return None
+    return {node.id for node in ast.walk(body) if isinstance(node, ast.Name)} - {*_FUNCTIONS, "pi"}
+
+
+def _parsed(text: str) -> ast.expr | None:
+    """Parse an expression; None for other text."""
     try:
-        tree = ast.parse(text.strip()[: _MAX_LENGTH + 1], mode="eval")
+        return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {*_FUNCTIONS, "pi"}
 
 
 def unknown_name(text: str) -> tuple[str, str] | None:
@@ -154,9 +161,7 @@ def separated(text: str, where: str | tuple) -> list[tuple[str | None, str]]:
         refuse(repr(text)[:80], "give it as text")
     if len(text) > _MAX_LENGTH:
         refuse(f"{len(text)} characters")
-    try:
-        body = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if (body := _parsed(text)) is None:
         refuse(repr(text[:80]))
     found: dict[str | None, list[str]] = {}
     if any(isinstance(node, ast.BitXor) for node in ast.walk(body)):
@@ -218,9 +223,7 @@ def _read(text: str, points, fields, value: Callable, where, expected: str):
     def refuse(found: str, remedy: str = "correct it"):
         raise InputError(where, expected, found, remedy)
 
-    try:
-        body = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if (body := _parsed(text)) is None:
         refuse(repr(text[:80]))
     try:
         with np.errstate(all="ignore"):

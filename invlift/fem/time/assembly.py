@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from invlift.errors import InputError, KeyPath, errors_at
-from invlift.fem.equations.conditions import changed
+from invlift.fem.equations.conditions import changed, entries
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form
 from invlift.fem.equations.experiments import (
@@ -39,7 +39,7 @@ from invlift.fem.readings.locate import Observation
 from invlift.fem.readings.sensors import concatenated
 from invlift.fem.time.equations import ShiftedEquations, SteadyAndShifted
 from invlift.fem.time.initial import begun_at_zero
-from invlift.fem.time.schedules import SCHEDULES, ChangingField, Schedule, terms_of
+from invlift.fem.time.schedules import SCHEDULES, Schedule, terms_of
 from invlift.fem.time.shifts import shifts_for
 from invlift.models.base import AT_TIME
 from invlift.models.base import SOLUTION as SOLUTION_NAME
@@ -198,7 +198,8 @@ def assemble_transient(
 
     def again(refinement: Refinement) -> SteadyAndShifted:
         moved = [
-            each._replace(conditions=_all_on(refinement, each.conditions)) for each in experiments
+            each._replace(conditions=conditions_on(refinement, each.conditions))
+            for each in experiments
         ]
         read = [observation_on(refinement, each) for each in distinct]
         finer = _conditions_on(refinement, conditions)
@@ -212,23 +213,13 @@ def assemble_transient(
 
 def _conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Transfer shared conditions, storage and thickness to a refined mesh."""
-    interpolated = dict(conditions) | {"shared": _all_on(refinement, conditions["shared"])}
+    interpolated = dict(conditions) | {"shared": conditions_on(refinement, conditions["shared"])}
     if isinstance(storage := interpolated["storage"], Prior):
         shape = refinement.of_field(storage.location).shape[:1]
         interpolated["storage"] = _FinerField(storage.location, shape)
     if "thickness" in interpolated:
         interpolated["thickness"] = field_on(refinement, interpolated["thickness"])
     return interpolated
-
-
-def _all_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Transfer conditions, which may change in time, to a refined mesh."""
-
-    def moved(where, value):
-        is_changing = isinstance(value, ChangingField)
-        return value.mapped(partial(field_on, refinement)) if is_changing else value
-
-    return changed(conditions_on(refinement, conditions), moved)
 
 
 def _equations(
@@ -320,10 +311,7 @@ def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
 
     A field that changes yields one of each of its terms, with the field in the place of 1.
     """
-    values = []
-    changed(conditions, lambda *value: values.append(value))
-    values.sort(key=lambda value: ORDER.index(value[0][0]))
-    for at, value in values:
+    for at, value in sorted(entries(conditions), key=lambda entry: ORDER.index(entry[0][0])):
         for factor, schedule in terms_of(value):
 
             def unit(where, value, at=at, factor=factor):
