@@ -13,7 +13,7 @@ from invlift.fem.electrodes.complete import (
     mesh_with_electrodes,
 )
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.unknowns.distributions import lognormal, normal
+from invlift.unknowns.distributions import normal
 
 MESH, NAMES = box_mesh(2, 4), ["top", "bottom", "left"]
 DRIVEN = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
@@ -71,28 +71,6 @@ def test_voltages_fall_as_all_conducts_better(location):
     values = np.append(0.3 * np.cos(np.arange(size)), [0.1, 0.2, 0.3])
     better = np.append(values[:size] + np.log(4.0), values[size:] / 4.0)
     np.testing.assert_allclose(solve(model, better), solve(model, values) / 4.0, rtol=1e-12)
-
-
-def test_known_impedances_are_those_of_their_values():
-    unknown = electrode_model(MESH, NAMES, DRIVEN, DRIVEN)
-    given = coefficients(unknown)
-    known = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=given[-3:])
-    assert known.num_coefficients == MESH.num_nodes
-    np.testing.assert_allclose(solve(known, given[:-3]), solve(unknown, given), rtol=1e-12)
-    prior = lognormal(median=0.1, factor=2.0)
-    drawn = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=prior).on_mesh.further
-    assert drawn["impedance"].shape == (3,)
-
-
-def test_a_part_of_known_conductivity():
-    model = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=0.1, known={"low": 2.0})
-    phi = np.random.default_rng(1).standard_normal(MESH.num_nodes)
-    whole = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=0.1, location="cells")
-    level = np.full(MESH.num_cells, np.log(3.0))
-    level[MESH.subdomains["low"]] = np.log(2.0)
-    assert model.num_coefficients == MESH.num_nodes
-    found = solve(model, 0.0 * phi + np.log(3.0))
-    np.testing.assert_allclose(found, solve(whole, level), rtol=1e-12)
 
 
 def test_groups_of_a_pattern_are_in_the_order_of_their_numbers():

@@ -8,13 +8,11 @@ import skfem
 from numpy.polynomial.laguerre import laggauss
 from numpy.polynomial.legendre import leggauss
 from refusals import refused
-from scipy.spatial.distance import pdist
-from scipy.special import k0, k1
+from scipy.special import k0
 from structured import box_mesh
 
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
 from invlift.fem.electrodes.wave_numbers import TOLERANCE, wave_numbers
-from invlift.fem.equations.discretisation import cell_basis
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.programs.compilation import Program
 
@@ -129,38 +127,6 @@ def test_few_wave_numbers_integrate(ratio, num):
     wave = middle * np.concatenate([x**2, 1.0 + y])
     weights = middle * np.concatenate([2.0 * x * near, np.exp(y) * far])
     assert worst(wave, weights) > 2.0 * TOLERANCE
-
-
-def test_a_sum_of_dense_solutions():
-    """The same matrices by scikit-fem, one wave number after the other."""
-    mesh, at = box_mesh(2, 4), np.array([[0.25, 1.0], [0.5, 1.0], [0.6, 1.0]])
-    model = point_electrode_model(mesh, at, np.eye(3), np.eye(3), surface="top")
-    phi = np.random.default_rng(3).standard_normal(mesh.num_nodes)
-    basis = cell_basis(mesh)
-    on_top = basis.mesh.facets_satisfying(lambda x: x[1] == 1.0, boundaries_only=True)
-    sides = np.setdiff1d(basis.mesh.boundary_facets(), on_top)
-    sides = skfem.FacetBasis(basis.mesh, basis.elem, facets=sides, intorder=2)
-    places = basis.probes(at.T).toarray()
-    middle, total = at.mean(axis=0)[:, None, None], np.zeros((3, 3))
-
-    def robin(u, v, w, k):
-        away = w.x - middle
-        radius = np.hypot(*away)
-        cosine = np.maximum(np.sum(away * w.n, axis=0) / radius, 0.0)
-        return np.exp(w.phi) * k * k1(k * radius) / k0(k * radius) * cosine * u * v
-
-    distances = pdist(at)  # on whose last digits the numbers depend
-    found = wave_numbers(distances.min(), 2.0 * distances.max())
-    for k, weight in zip(*found, strict=True):
-        cells = skfem.BilinearForm(
-            lambda u, v, w, k=k: np.exp(w.phi) * (np.sum(u.grad * v.grad, axis=0) + k**2 * u * v)
-        )
-        matrix = cells.assemble(basis, phi=basis.interpolate(phi))
-        outside = skfem.BilinearForm(lambda u, v, w, k=k: robin(u, v, w, k))
-        matrix += outside.assemble(sides, phi=sides.interpolate(phi))
-        total += weight / np.pi * places @ np.linalg.solve(matrix.toarray(), places.T)
-    np.testing.assert_allclose(np.reshape(evaluate(model, phi), (3, 3)), total, rtol=1e-10)
-    assert np.abs(np.reshape(evaluate(model, 1.01 * phi), (3, 3)) / total - 1.0).max() > 1e-4
 
 
 def block(dim, num):

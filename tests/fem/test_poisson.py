@@ -1,7 +1,7 @@
 """The forward map: exact solutions, an independent assembly, and derivatives of every kind."""
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -12,15 +12,12 @@ import scipy.sparse.linalg
 import skfem
 from skfem.helpers import dot, grad
 from structured import box_mesh, interior_points
-from taylor import assert_taylor_second_order, taylor_slope
 
 from invlift.errors import InputError
 from invlift.fem.equations.assembly import assemble_poisson
-from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
-from invlift.programs.derivatives import derivatives_along
 
 readings = jax.jit(lambda forward, phi: forward(phi))
 linearisation = jax.jit(lambda forward, phi: forward.linearise(phi))
@@ -172,8 +169,7 @@ def test_linear_solutions_are_exact_anywhere(dim):
     assert np.abs(nodal[nearest] - expected).max() > 0.1
 
 
-@pytest.mark.parametrize("way", ["a field alone", "experiments"])
-def test_a_body_at_ambient_values_that_vary_stays_there(way):
+def test_a_body_at_ambient_values_that_vary_stays_there():
     """Exchange of which coefficient and ambient value are fields, with u = 1 + y outside."""
     mesh = box_mesh(2, 2)
     x, height = mesh.points.T
@@ -184,11 +180,7 @@ def test_a_body_at_ambient_values_that_vary_stays_there(way):
         "robin": {"right": (1.0 + 100.0 * height, outside)},
     }
     points = np.array([[1.0, 0.0], [1.0, 0.25], [0.4, 0.3]])
-    observation = observe(mesh, points)
-    if way == "experiments":
-        forward = assemble_experiments(mesh, [Experiment("", observation, conditions)])
-    else:
-        forward = assemble_poisson(mesh, observation, source=0.0, **conditions)
+    forward = assemble_poisson(mesh, observe(mesh, points), source=0.0, **conditions)
     found = readings(forward, jnp.zeros(mesh.num_nodes))
     np.testing.assert_allclose(found, 1.0 + points[:, 1], rtol=1e-12)
 
@@ -340,68 +332,9 @@ def test_linearisation_brings_the_solution_along():
     assert jacobian.shape == (len(value), len(phi))
 
 
-# --- derivatives --------------------------------------------------------------------------------
+# --- derivatives: those of higher orders are in the contract of models ---------------------------
 
 MAPS = [(2, "nodes"), (3, "cells")]
-
-
-class Derivatives(NamedTuple):
-    """What automatic differentiation says; one program, as compilation takes most of the time."""
-
-    forwards: np.ndarray  # J v
-    backwards: np.ndarray  # J^T w
-    change: np.ndarray  # derivative of the Jacobian along v
-    gradient: np.ndarray  # its transpose, applied to a (d, N) array
-    pulled_back: np.ndarray  # the same by hand
-    pushed_forward: np.ndarray  # readings along many directions at once
-    curvature: np.ndarray  # second derivative of the readings along v
-    slope: np.ndarray  # their derivative along v, without the Jacobian
-    matrix_free: np.ndarray  # the second one, likewise
-    along_curve: list  # second, third and, in the plane, fourth derivative along a curve
-    matrix_free_along_curve: list
-    expected_along_curve: list
-    columnwise: np.ndarray
-    rowwise: np.ndarray
-
-
-def curves(direction, directions):
-    """The first derivative of a curve of log-conductivities, the first two, and three."""
-    path = (direction, directions[:, 0], directions[:, 1])
-    return [path[:size] for size in (1, 2, 3)]
-
-
-def along_curve(forward, expansion, path):
-    """Derivatives of orders 2 to 4 along a curve, each with what the last one has left."""
-    found, lower = [], ()
-    for size in range(1, len(path) + 1):
-        value, lower = forward.higher_derivative(expansion, path[:size], lower)
-        found.append(value)
-    return found
-
-
-@partial(jax.jit, static_argnums=0)
-def differentiate(num_orders, forward, phi, direction, weights, directions, symmetric):
-    value_fn = lambda p: forward(p)  # noqa: E731
-    jacobian_fn = lambda p: forward.value_and_jacobian(p)[1]  # noqa: E731
-    _, expansion = forward.linearise(phi)
-    products, pushed = forward.push_forward(expansion, directions)
-    paths = curves(direction, directions)[:num_orders]
-    return Derivatives(
-        jax.jvp(value_fn, (phi,), (direction,))[1],
-        jax.vjp(value_fn, phi)[1](weights)[0],
-        jax.jvp(jacobian_fn, (phi,), (direction,))[1],
-        jax.vjp(jacobian_fn, phi)[1](symmetric @ directions.T)[0],
-        forward.pull_back(expansion, pushed, lambda columns: columns @ symmetric),
-        products,
-        forward.higher_derivative(expansion, (direction,))[0],
-        forward.derivative(forward.expand(phi)[1], direction),
-        forward.higher_derivative(forward.expand(phi)[1], (direction,))[0],
-        along_curve(forward, expansion, paths[-1]),
-        along_curve(forward, forward.expand(phi)[1], paths[-1]),
-        [derivatives_along(value_fn, (phi, *path, jnp.zeros_like(phi)))[-1] for path in paths],
-        jax.jacfwd(value_fn)(phi),
-        jax.jacrev(value_fn)(phi),
-    )
 
 
 class Case(NamedTuple):
@@ -409,32 +342,25 @@ class Case(NamedTuple):
     phi: jax.Array
     value: np.ndarray
     jacobian: np.ndarray
-    direction: np.ndarray
-    weights: np.ndarray
-    directions: np.ndarray
-    symmetric: np.ndarray
-    derivatives: Derivatives
 
 
 @pytest.fixture(scope="module", params=MAPS, ids=lambda p: "-".join(map(str, p)))
 def case(request):
     dim, location = request.param
     *_, forward, phi = small_problem(dim, location, num={2: 3, 3: 2}[dim])
-    value, jacobian = map(np.asarray, readings_and_jacobian(forward, phi))
-    rng = np.random.default_rng(14)
-    shapes = (phi.shape, value.shape, jacobian.T.shape, 2 * value.shape)
-    probes = [rng.standard_normal(shape) for shape in shapes]
-    probes[-1] = probes[-1] + probes[-1].T
-    # The highest order, dear to differentiate for, in the plane alone.
-    derivatives = differentiate({2: 3, 3: 2}[dim], forward, phi, *probes)
-    return Case(forward, phi, value, jacobian, *probes, jax.tree.map(np.asarray, derivatives))
+    return Case(forward, phi, *map(np.asarray, readings_and_jacobian(forward, phi)))
+
+
+@jax.jit
+def by_columns_and_rows(forward, phi):
+    return jax.jacfwd(lambda phi: forward(phi))(phi), jax.jacrev(lambda phi: forward(phi))(phi)
 
 
 def test_jacobian_is_that_of_automatic_differentiation(case):
     np.testing.assert_allclose(case.value, readings(case.forward, case.phi), rtol=1e-12)
     assert case.jacobian.shape == (len(case.value), len(case.phi))
     tolerance = 1e-12 * np.abs(case.jacobian).max()
-    for expected in (case.derivatives.columnwise, case.derivatives.rowwise):
+    for expected in by_columns_and_rows(case.forward, case.phi):
         np.testing.assert_allclose(case.jacobian, expected, rtol=0, atol=tolerance)
 
 
@@ -447,62 +373,6 @@ def test_jacobian_is_that_of_central_differences(case):
         np.testing.assert_allclose(
             difference, case.jacobian[:, index], rtol=0, atol=1e-7 * np.abs(case.jacobian).max()
         )
-
-
-def test_products_are_those_of_the_jacobian_and_of_its_derivative(case):
-    found = case.derivatives
-    second = found.change @ case.direction
-    for each, expected, tolerance in (
-        (found.curvature, second, 1e-11),
-        (found.matrix_free, second, 1e-11),
-        (found.slope, case.jacobian @ case.direction, 1e-12),
-        (found.pushed_forward, case.jacobian @ case.directions, 1e-12),
-        (found.pulled_back, found.gradient, 1e-11),
-    ):
-        scale = np.abs(expected).max()
-        np.testing.assert_allclose(each, expected, rtol=0, atol=tolerance * scale)
-
-
-def test_higher_derivatives_along_a_curve_are_those_of_automatic_differentiation(case):
-    found = case.derivatives
-    for order, expected in enumerate(found.expected_along_curve, 2):
-        tolerance = 1e-11 * np.abs(expected).max()
-        for each in (found.along_curve, found.matrix_free_along_curve):
-            np.testing.assert_allclose(each[order - 2], expected, rtol=0, atol=tolerance)
-    # Negative control: each order has a value of its own.
-    assert np.abs(found.expected_along_curve[-2] - found.expected_along_curve[-1]).max() > tolerance
-
-
-def test_taylor_remainders_of_value_and_jacobian(case):
-    claims = [
-        (lambda p: readings(case.forward, p), case.jacobian @ case.direction),
-        (lambda p: readings_and_jacobian(case.forward, p)[1], case.derivatives.change),
-    ]
-    for fn, derivative in claims:
-        assert_taylor_second_order(fn, derivative, case.phi, case.direction)
-        # negative control: a derivative 5 % too large
-        assert taylor_slope(fn, 1.05 * derivative, case.phi, case.direction) < 1.5
-
-
-def test_adjoint_dot_products(case):
-    """<J v, w> = <v, J^T w>, for the readings and for the Jacobian's own derivative."""
-    many_weights = case.symmetric @ case.directions.T
-    pairs = [
-        (case.derivatives.forwards, case.weights, case.derivatives.backwards),
-        (case.derivatives.change, many_weights, case.derivatives.gradient),
-    ]
-    for forwards, weights, backwards in pairs:
-        left, right = np.sum(forwards * weights), case.direction @ backwards
-        size = np.sum(np.abs(forwards * weights))
-        assert abs(left - right) < 1e-12 * size
-        assert size > 0
-    tolerance = 1e-11 * np.abs(case.jacobian).max()
-    expected = case.weights @ case.jacobian
-    np.testing.assert_allclose(case.derivatives.backwards, expected, rtol=0, atol=tolerance)
-    # negative control: the transpose of a map slightly different from this one
-    wrong = np.asarray(readings_and_jacobian(case.forward, case.phi + 1e-6)[1])
-    left, right = case.weights @ (wrong @ case.direction), case.direction @ pairs[0][2]
-    assert abs(left - right) > 1e-10 * np.sum(np.abs(pairs[0][0] * case.weights))
 
 
 def test_vmap_gives_the_same_as_a_loop(case):

@@ -92,19 +92,6 @@ def test_of_a_disc_or_ball_wider_than_the_body_only_its_layer_counts(dim, share)
 # Fluxes -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dim", [2, 3])
-def test_fluxes_of_linear_solutions_are_exact(dim):
-    """Sides that share corners and edges, and the whole boundary, of k = 2.5."""
-    mesh, slope = box_mesh(dim, 3, size=2.0), np.array([2.0, -1.0, 3.0])[:dim]
-    held = dict.fromkeys(mesh.boundaries, 1.0 + mesh.points @ slope)
-    groups = ["left", "right", "bottom", "top", "boundary"]
-    sensors = table(dim, *(("flux", None, {"over": group}) for group in groups))
-    model = assemble_poisson(mesh, locate(mesh, sensors), source=0.0, dirichlet=held)
-    phi = jnp.full(mesh.num_nodes, np.log(2.5))
-    out = 2.5 * np.array([-slope[0], slope[0], -slope[1], slope[1], 0.0]) * 2.0 ** (dim - 1)
-    np.testing.assert_allclose(read(model, phi), out, rtol=1e-11, atol=1e-11)
-
-
 def ring(num):
     """The ring between radii 1 and 2, with num cells across."""
     radii, turns = np.linspace(1.0, 2.0, num + 1), np.linspace(0.0, 2 * np.pi, 6 * num + 1)[:-1]
@@ -160,34 +147,6 @@ def test_fluxes_balance_the_source_for_any_field(location):
             np.testing.assert_allclose(of_draws, value, rtol=1e-11)
     ends = mesh.facets("bottom")
     np.testing.assert_allclose(bottom, np.sum(2.0 * (4.0 - solution[ends].mean(1)) * 0.2))
-
-
-# Log-conductivity, offsets, and all in one table --------------------------------------------------
-
-
-@pytest.mark.parametrize("location", ["nodes", "cells"])
-def test_log_conductivity_and_offsets(location):
-    mesh, place = box_mesh(2, 4), np.array([0.31, 0.62])
-    sensors = table(
-        2,
-        ("log_conductivity", place),
-        ("point", place, {"group": "loggers"}),
-        ("point", place),
-        ("log_conductivity", place, {"group": "cores"}),
-    )
-    offsets = {"loggers": normal(0.0, 1.0), "cores": normal(0.0, 2.0)}
-    model = assemble_poisson(
-        mesh, locate(mesh, sensors, offsets=offsets), source=1.0, dirichlet={"left": 0.0},
-        location=location,
-    )  # fmt: skip
-    assert list(model.on_mesh.further) == ["offset_loggers", "offset_cores"]
-    size = mesh.num_nodes if location == "nodes" else mesh.num_cells
-    phi = np.linspace(-1.0, 1.0, size)
-    found = np.asarray(read(model, np.append(phi, [0.7, -0.2])))
-    cell, weights = mesh.find_cells(place[None])
-    at_place = weights[0] @ phi[mesh.cells[cell[0]]] if location == "nodes" else phi[cell[0]]
-    np.testing.assert_allclose(found[[0, 3]], [at_place, at_place - 0.2], rtol=1e-12)
-    np.testing.assert_allclose(found[1] - found[2], 0.7, rtol=1e-11)
 
 
 # Tables -------------------------------------------------------------------------------------------

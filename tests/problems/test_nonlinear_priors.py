@@ -6,12 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inverse_cases import CorrelatedPrior, curved
+from inverse_cases import CorrelatedPrior, Warped, curved
 from monte_carlo import assert_mean_within, stacked
 
 from invlift.app.runs.sampling import sample
-from invlift.lift.jacobians import dense
-from invlift.lift.targets import lifted as lifted_module
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.models.jax_function import JaxFunction
 from invlift.noise import gaussian_noise, known_noise
@@ -24,22 +22,6 @@ from invlift.unknowns.distributions import lognormal
 from invlift.unknowns.priors.base import Prior
 
 
-class Warped(Prior):
-    """Mean + factor w, bent by a strength: neither linear nor elementwise."""
-
-    mean: jax.Array
-    factor: jax.Array
-    strength: jax.Array
-
-    @property
-    def num_white(self):
-        return self.factor.shape[1]
-
-    def transform(self, white):
-        linear = self.factor @ white
-        return self.mean + linear + self.strength * (jnp.sin(linear) * white[0] + 0.3 * linear**2)
-
-
 def parts(num_observations, num_white, strength):
     """Model, prior and readings; one more coefficient than standard normal variables."""
     rng = np.random.default_rng(num_observations)
@@ -48,93 +30,6 @@ def parts(num_observations, num_white, strength):
     prior = Warped(jnp.asarray(mean), jnp.asarray(factor), jnp.asarray(strength))
     matrix = jnp.asarray(0.4 * rng.normal(size=(num_observations, size)))
     return JaxFunction(curved, (matrix,)), prior, rng.normal(size=num_observations)
-
-
-class Case:
-    """A target at one position on its manifold, and dense derivatives."""
-
-    def __init__(self, shape, prior_class=Warped):
-        model, prior, observed = parts(*shape, 0.6)
-        prior = prior_class(prior.mean, prior.factor, prior.strength)
-        self.target = LiftedPosterior(
-            inverse_problem(model, prior, gaussian_noise(lognormal(-1.0, 0.7)), observed)
-        )
-        rng = np.random.default_rng(4)
-        self.position = jax.jit(self.target.lift)(0.5 * rng.normal(size=shape[1] + 1))
-        self.direction = rng.normal(size=self.position.shape)
-        self.multiplier = 0.1 * rng.normal(size=shape[0])
-        self.point = jax.jit(self.target.point)(self.position)
-        self.jacobian = jax.jit(jax.jacfwd(self.target.constraint))(self.position)
-        self.origin = self.position + 0.05 * self.direction
-        self.along = jax.jit(self._along)(self.multiplier)
-
-    def _along(self, multiplier):
-        """The constraint along the normal space, with its first two derivatives."""
-
-        def along(multiplier):
-            return self.target.constraint(self.origin - multiplier @ self.jacobian)
-
-        first = jax.jacfwd(along)
-        return along(multiplier), first(multiplier), jax.jacfwd(first)(multiplier)
-
-    def logdensity(self, position):
-        jacobian = jax.jacfwd(self.target.constraint)(position)
-        return -0.5 * jnp.linalg.slogdet(jacobian @ jacobian.T)[1]
-
-
-@pytest.fixture(
-    scope="module",
-    params=[(2, 4), pytest.param((6, 2), marks=pytest.mark.slow)],
-    ids=["few", "many"],
-)
-def case(request):
-    return Case(request.param)
-
-
-def test_density_and_gradient_equal_dense_automatic_differentiation(case):
-    value, grad = jax.jit(jax.value_and_grad(case.logdensity))(case.position)
-    np.testing.assert_allclose(case.point.logdensity, value, rtol=1e-12)
-    np.testing.assert_allclose(case.point.logdensity_grad, grad, rtol=1e-9, atol=1e-11)
-
-    @jax.jit
-    def products(point, direction, multiplier):
-        target = case.target
-        return (
-            target.apply_jacobian(point, direction),
-            target.apply_jacobian_transpose(point, multiplier),
-        )
-
-    pushed, pulled = products(case.point, case.direction, case.multiplier)
-    np.testing.assert_allclose(pushed, case.jacobian @ case.direction, rtol=1e-11)
-    np.testing.assert_allclose(pulled, case.jacobian.T @ case.multiplier, rtol=1e-11, atol=1e-13)
-
-
-@pytest.mark.parametrize("max_dense", [64, 0], ids=["dense", "by products"])
-def test_normal_space_equals_dense_automatic_differentiation(case, max_dense, monkeypatch):
-    monkeypatch.setattr(lifted_module, "MAX_DENSE", max_dense)
-    if not max_dense:  # as of many readings, the Gram matrix is factorised by LAPACK
-        monkeypatch.setattr(dense, "FEW_ROWS", 0)
-    target, multiplier, jacobian = case.target, case.multiplier, np.asarray(case.jacobian)
-    rhs = np.cos(np.arange(multiplier.size))
-
-    @jax.jit
-    def found_at(multiplier):
-        space = target.on_normal_space(target.point(case.position), case.origin)
-        local = space.linearise(multiplier)
-        solved = local.solve(rhs, 1e-12)
-        second, _ = local.derivative((rhs,), ())
-        return space.residual(multiplier), local.residual, solved, second
-
-    residual, again, solved, curvature = found_at(multiplier)
-    expected, first, second = map(np.asarray, case.along)
-    assert np.max(np.abs(expected)) > 1e-2
-    np.testing.assert_allclose(residual, expected, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(again, expected, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(solved, np.linalg.solve(-first, rhs), rtol=1e-8)
-    # Negative control: the matrix on the manifold is another.
-    assert np.abs(solved - np.linalg.solve(jacobian @ jacobian.T, rhs)).max() > 1e-2
-    expected = np.einsum("dij,i,j->d", second, rhs, rhs)
-    np.testing.assert_allclose(curvature, expected, rtol=1e-9, atol=1e-10)
 
 
 @partial(Program, effort="none")
