@@ -16,9 +16,8 @@ TIMES = "x,y,time,value\n0.3,0.4,0.1,2.1\n0.6,0.7,0.3,2.9\n"
 IN_TIME = {"pde.dirichlet": {"left": {"steps": [[0.0, 1.0]]}}, "pde.storage": 1.0}
 
 
-@pytest.mark.parametrize("keys", [{}, IN_TIME], ids=["steady", "in time"])
-@pytest.mark.parametrize("unknown", ["ratio", "angle", "both"])
-def test_at_each_value_it_is_the_model_of_the_number(tmp_path, keys, unknown):
+@pytest.mark.parametrize(("unknown", "keys"), [("ratio", {}), ("angle", {}), ("both", IN_TIME)])
+def test_at_each_value_it_is_the_model_of_the_number(tmp_path, unknown, keys):
     """Also on a refined mesh; unknowns are called as their keys."""
     sensors = {"sensors": TIMES} if keys else {}
     known = {"ratio": 4.0, "angle": -25.0}

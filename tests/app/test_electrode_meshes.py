@@ -50,8 +50,9 @@ def test_few_edges_across_an_electrode_are_noted(tmp_path, options, words):
     assert found.detail.endswith(REFINE) == bool(words)
 
 
-@pytest.mark.parametrize("dim", [2, pytest.param(3, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("share", [0.02, 0.5])
+@pytest.mark.parametrize(
+    ("dim", "share"), [(2, 0.02), (2, 0.5), pytest.param(3, 0.02, marks=pytest.mark.slow)]
+)
 def test_a_tenth_of_an_edge_is_missing_of_impedances(dim, share):
     """Of electrodes a quarter wide, two edges each, whose impedances are a share of that."""
     mesh = box_mesh(dim, 8)

@@ -176,15 +176,12 @@ def test_what_the_documentation_shows_is_built(tmp_path):
     assert not refusals(tmp_path, build)
 
 
-#: What is unlike the others once it is built, by its first table and key.
+#: What is unlike the others once it is built, by its first table and key.  Runs of a field, of
+#: contacts, of a line and in time are those of test_cli, test_electrode_tables and test_times.
 RUN = {
-    "a field": ("pde", "robin"),
-    "contacts": ("electrodes", "groups"),
-    "a line": ("electrodes", "surface"),
     "layers": ("prior", "layer"),
     "experiments": ("experiment", "east"),
     "unknown conditions": ("pde", "source"),
-    "in time": ("pde", "storage"),
     "surveys": ("survey", "after"),
     "fractures": ("pde", "lines"),
 }

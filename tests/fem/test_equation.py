@@ -32,8 +32,7 @@ readings = jax.jit(lambda equation, c: equation(c))
 linearisation = jax.jit(lambda equation, c: equation.linearise(c)[0])
 
 
-@pytest.mark.parametrize("location", ["nodes", "cells"])
-@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize(("dim", "location"), [(2, "nodes"), (3, "cells")])
 def test_matrices_that_are_integrated_once_are_those_of_any_form(dim, location):
     mesh, points = box_mesh(dim, 3), interior_points(dim, 5)
     sensors = locate(mesh, sensors_from_arrays(points, np.zeros(5)))

@@ -61,7 +61,6 @@ GROUPS = np.array([0, 1, 0])
 NORMAL, LAPLACE, LOGISTIC = scipy.stats.norm, scipy.stats.laplace, scipy.stats.logistic
 FAMILIES = {
     "gaussian, relative": Family(gaussian_noise(lognormal(-1.5, 0.5), relative=True), NORMAL),
-    "t": Family(student_t_noise([0.1, 0.2, 0.3], 3.0), scipy.stats.t(3.0)),
     "t, all unknown": Family(
         student_t_noise(unknown_scale(exponential(0.5), GROUPS), lognormal(1.5, 0.5)), scipy.stats.t
     ),

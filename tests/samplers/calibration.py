@@ -30,15 +30,15 @@ def ranks_of(system, kernel, rng_key, truth, quantities_fn: Callable):
     return jnp.sum(jax.vmap(quantities_fn)(draws) < quantities_fn(truth), axis=0)
 
 
-def uniformity(replicate: Callable, *cases: tuple) -> list[np.ndarray]:
+def uniformity(replicate: Callable, *cases: tuple, num=NUM_REPLICATIONS) -> list[np.ndarray]:
     """P-values of uniform ranks ``replicate(key, *case)``, for each case by quantity.
 
     One replication after another: side by side all would wait for the longest trajectory, and a
     sparse factorisation takes minutes to compile.
     """
-    keys = jax.random.split(jax.random.key(77), NUM_REPLICATIONS)
+    keys = jax.random.split(jax.random.key(77), num)
     ranks_of_one = Program(replicate, "none")
-    uniform, found = UniformRanks(NUM_REPLICATIONS, NUM_KEPT), []
+    uniform, found = UniformRanks(num, NUM_KEPT), []
     for case in cases:
         ranks = np.array([ranks_of_one(key, *map(np.float64, case)) for key in keys])
         found.append(np.array([uniform.p_value(column) for column in ranks.T]))

@@ -39,12 +39,12 @@ LIFTED = LiftedPosterior(
 )
 TARGETS = {"torus": TORUS, "lifted": LIFTED}
 NUM_STEPS = 4
-#: Each of both, on both targets.
+#: Each of both; on the lifted one a line search would be that of the other.
 PAIRS = {
     "torus": [("chebyshev", "gaussian"), ("newton", "stormer-verlet"),
               ("newton-line-search", "gaussian"), ("symmetric-newton", "geodesic")],
     "lifted": [("chebyshev", "stormer-verlet"), ("newton", "geodesic"),
-               ("newton-line-search", "geodesic"), ("symmetric-newton", "gaussian")],
+               ("symmetric-newton", "gaussian")],
 }  # fmt: skip
 EACH = [(name, *pair) for name, pairs in PAIRS.items() for pair in pairs]
 

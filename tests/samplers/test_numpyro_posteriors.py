@@ -83,9 +83,9 @@ def problem():
 
 
 def test_a_model_is_calibrated_and_not_without_the_gram_term(problem):
-    right = invlift.calibrate(problem, simulations=100, warmup=100, seed=1)
+    right = invlift.calibrate(problem, simulations=50, warmup=100, seed=1)
     assert min(right.p_values().values()) > 1e-3
-    wrong = invlift.calibrate(problem, ChmcWithoutGramTerm(), simulations=100, warmup=100, seed=1)
+    wrong = invlift.calibrate(problem, ChmcWithoutGramTerm(), simulations=50, warmup=100, seed=1)
     assert min(wrong.p_values().values()) < 1e-4
 
 

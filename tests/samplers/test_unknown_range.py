@@ -52,7 +52,7 @@ def calibrate(*factors):
         problem = InverseProblem(model, assumed, known_noise(SIGMA), observed)
         return ranks_of(LiftedPosterior(problem), ConstrainedHMC(), key_run, truth, quantities)
 
-    return uniformity(replicate, *((factor,) for factor in factors))
+    return uniformity(replicate, *((factor,) for factor in factors), num=120)
 
 
 @pytest.mark.slow

@@ -63,7 +63,6 @@ class _Falling:
 
 OWN = {
     "quantiles": (lambda: ByQuantiles(RATE), Quantiles, EXPONENTIAL),
-    "density": (lambda: ByDensity(RATE), Coordinate, EXPONENTIAL),
     "another name": (lambda: Normal(RATE), Coordinate, EXPONENTIAL),
     "transformed quantiles": (
         lambda: dist.TransformedDistribution(ByQuantiles(RATE), STRETCH),
@@ -134,7 +133,6 @@ CHANGED = {
     ),
     "masked": lambda: Narrowed(dist.Normal(0.0, 1.0), True),
     "expanded": lambda: Tripled(dist.Normal(0.0, 1.0), (2,)),
-    "transformed": lambda: Tilted(1.0),
 }
 
 
