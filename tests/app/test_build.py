@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,7 +13,7 @@ from problem_files import readings, write_problem
 from refusals import refused
 from structured import box_mesh
 
-from invlift.app.problem.build import boundary_conditions, build_problem
+from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
 from invlift.app.runs.quantities import names_of_readings
 from invlift.app.runs.results import load
@@ -99,45 +98,6 @@ def test_layers_and_inclusions(tmp_path):
 def test_errors_of_layers_and_inclusions_name_their_key(tmp_path, where, changes):
     with pytest.raises(InputError, match=f"problem.toml, {where}: expected"):
         build(tmp_path, changes)
-
-
-def test_boundary_conditions_of_every_kind_reach_the_forward_map(tmp_path):
-    """Each against a closed form, u a function of x alone: the rest is insulated."""
-    linear = {"prior.std": 0.3, "pde.source": 0.0, "pde.dirichlet": {"left": 1.0}}
-    x = np.array([0.3, 0.6, 0.8])
-
-    def value(name, changes):
-        problem = build(tmp_path / name, changes)
-        return np.asarray(readings(problem.model, np.full(16, np.log(2.0))))
-
-    flux = value("neumann", linear | {"pde.neumann": {"right": 3.0}})
-    np.testing.assert_allclose(flux, 1.0 + 1.5 * x, rtol=1e-12)
-    robin = {"right": {"coefficient": 4.0, "ambient": 10.0}}
-    # 2 u' = 4 (10 - u(1)), u = 1 + s x: s = 6
-    expected = 1.0 + 6.0 * x
-    np.testing.assert_allclose(value("robin", linear | {"pde.robin": robin}), expected, rtol=1e-12)
-    by_field = value("field", linear | {"pde.dirichlet": {"left": "ramp", "right": "ramp"}})
-    np.testing.assert_allclose(by_field, 1.0 + x, rtol=1e-12)
-    only = {"pde.dirichlet": {}, "pde.robin": {"left": {"coefficient": 5.0, "ambient": 10.0}}}
-    constant = value("robin only", linear | only)
-    np.testing.assert_allclose(constant, 10.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("source", "equal"), [({"low": 2.0, "high": 2.0}, 2.0), ("ramp", None), ({"high": 2.0}, None)]
-)
-def test_sources_of_every_kind_reach_the_forward_map(tmp_path, source, equal):
-    spec = read_problem(write_problem(tmp_path, {"pde.source": source}))
-    mesh = box_mesh(2, 3)
-    settings = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
-    if isinstance(source, str):
-        np.testing.assert_array_equal(settings["source"], 1.0 + mesh.points[:, 0])
-    else:
-        assert settings["source"] == source
-    value = readings(build_problem(spec).model, np.zeros(16))
-    constant = build(tmp_path / "constant", {"pde.source": 2.0}).model
-    same = np.allclose(value, readings(constant, np.zeros(16)), rtol=1e-12)
-    assert same == (equal is not None)
 
 
 def test_sensors_outside_are_dropped_or_moved(tmp_path):

@@ -8,7 +8,6 @@ from run_folders import run_from_prior
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
-from invlift.noise import GaussianNoise, LaplaceNoise, StudentTNoise
 from invlift.tables.sensors import read_sensors, write_sensors
 
 GROUPED = "x,y,value,group\n0.3,0.4,2.1,old\n0.6,0.7,2.9,new\n0.8,0.2,3.1,old\n"
@@ -19,35 +18,6 @@ def build(folder, noise, **files):
     """The noise that a problem file's section makes."""
     changes = {f"noise.{key}": value for key, value in noise.items()}
     return build_problem(read_problem(write_problem(folder, changes, **files))).noise
-
-
-@pytest.mark.parametrize(
-    ("noise", "kind", "num_parameters"),
-    [
-        (
-            {"sigma": {"distribution": "exponential", "mean": 0.1}, "per": "sensor"},
-            GaussianNoise,
-            3,
-        ),
-        ({"sigma": HALF_CAUCHY, "per": "group"}, GaussianNoise, 2),
-        ({"kind": "laplace", "sigma": 0.1}, LaplaceNoise, 0),
-        (
-            {
-                "kind": "student-t",
-                "sigma": HALF_CAUCHY,
-                "degrees_of_freedom": {"distribution": "lognormal", "location": 1.5, "scale": 0.5},
-                "relative": True,
-            },
-            StudentTNoise,
-            2,
-        ),
-    ],
-)
-def test_noises_are_put_together(tmp_path, noise, kind, num_parameters):
-    found = build(tmp_path, noise, sensors=GROUPED)
-    assert type(found) is kind
-    assert found.num_parameters == num_parameters
-    assert found.relative is noise.get("relative", False)
 
 
 def test_readings_of_a_group_share_a_scale(tmp_path):
