@@ -313,6 +313,7 @@ def test_the_record_of_the_run(whole_run):
     record = strict_json(folder / "out" / "run.json")
     assert record["seed"] == 5
     assert record["is_interrupted"] is False
+    assert record["objections"] == []  # negative control of test_readiness
     assert len(record["mesh_sha256"]) == 64
     assert {"invlift", "jax", "numpy", "python"} <= set(record["versions"])
     text = json.dumps(record)

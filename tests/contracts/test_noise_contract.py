@@ -136,8 +136,13 @@ ONCE, IN_PAIRS = named(covering("noise", num=1)), named(covering("noise"))
 #: Of scales that differ in their distributions alone, which have tests of their own, one is tried.
 SAME = ("half-cauchy", "half-normal", "exponential", "inverse-gamma", "uniform")
 QUICK = {n for n in [*ONCE, *OTHERS] if not n.startswith(SAME) and "sensor" not in n}
-#: Pairs of choices with an unknown scale, which have all that is of those with a known one.
-EACH = {n: each for n, each in IN_PAIRS.items() if isinstance(each["sigma"], dict)}
+#: Pairs of choices with an unknown scale, which have all that is of those with a known one; scales
+#: by electrodes are those of groups, which test_offset_tables finds.
+EACH = {
+    n: each
+    for n, each in IN_PAIRS.items()
+    if isinstance(each["sigma"], dict) and each["per"] not in ("pair", "injection")
+}
 EACH |= {n: each for n, each in (ONCE | OTHERS).items() if n in QUICK}
 
 
