@@ -57,6 +57,10 @@ class ConstraintJacobian(Module):
         With K of another position it is the matrix of Newton's method along a normal space (Au,
         Graham & Thiery 2023, section 4.2).
         """
+        return self._times(self if other is None else other, is_symmetric=other is None)
+
+    def _times(self, right: Self, is_symmetric: bool) -> GramFactor:
+        """J K^T, (d, d), factorised; it is symmetric if K is J itself."""
         raise NotImplementedError
 
     def product(self, other: Self, num_constraints: int) -> jax.Array:

@@ -101,13 +101,12 @@ class BlockBidiagonalJacobian(ConstraintJacobian):
         by_group = jnp.einsum("trc,tr->tc", self.here, parts)
         return (by_group + _after(jnp.einsum("trc,tr->tc", self.before, parts))).ravel()
 
-    def inner(self, other: BlockBidiagonalJacobian | None = None) -> BlockTridiagonalFactor:
+    def _times(self, right: BlockBidiagonalJacobian, is_symmetric: bool) -> BlockTridiagonalFactor:
         """J K^T: O(B r^2 (r + c))."""
-        right = self if other is None else other
         diagonal = _products(self.here, right.here) + _products(self.before, right.before)
         below = _products(self.before, _before(right.here))
         above = _products(self.here, _after(right.before))
-        return _factorise_tridiagonal(diagonal, below, above, other is None)
+        return _factorise_tridiagonal(diagonal, below, above, is_symmetric)
 
 
 class BlockBidiagonal(BlockDiagonal, settings=True):

@@ -67,12 +67,11 @@ class BlockDiagonalJacobian(ConstraintJacobian):
         parts = multiplier.reshape(num_blocks, height)
         return jnp.einsum("brc,br->bc", self.blocks, parts).ravel()
 
-    def inner(self, other: BlockDiagonalJacobian | None = None) -> BlockDiagonalFactor:
+    def _times(self, right: BlockDiagonalJacobian, is_symmetric: bool) -> BlockDiagonalFactor:
         """J K^T: O(B r^2 (r + c))."""
-        right = self if other is None else other
         products = jnp.einsum("brc,bsc->brs", self.blocks, right.blocks)
         num_rows = products.shape[1]
-        inverted = partial(factorise, is_symmetric=other is None)
+        inverted = partial(factorise, is_symmetric=is_symmetric)
         return BlockDiagonalFactor(for_each(inverted, products, num_rows), num_rows)
 
 

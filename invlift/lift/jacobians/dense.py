@@ -189,10 +189,9 @@ class DenseJacobian(ConstraintJacobian):
         """J^T lambda, (n,)."""
         return multiplier @ self.entries
 
-    def inner(self, other: DenseJacobian | None = None) -> GramFactor:
+    def _times(self, right: DenseJacobian, is_symmetric: bool) -> GramFactor:
         """J K^T."""
-        right = self if other is None else other
-        return factorise(self.entries @ right.entries.T, is_symmetric=other is None)
+        return factorise(self.entries @ right.entries.T, is_symmetric=is_symmetric)
 
 
 class Dense(JacobianStructure, settings=True):

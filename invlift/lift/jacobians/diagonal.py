@@ -50,9 +50,9 @@ class DiagonalJacobian(ConstraintJacobian):
         """J^T lambda, (d,)."""
         return self.entries * multiplier
 
-    def inner(self, other: DiagonalJacobian | None = None) -> DiagonalFactor:
+    def _times(self, right: DiagonalJacobian, is_symmetric: bool) -> DiagonalFactor:
         """J K^T."""
-        return DiagonalFactor(self.entries * (self if other is None else other).entries)
+        return DiagonalFactor(self.entries * right.entries)
 
     def product(self, other: DiagonalJacobian, num_constraints: int) -> jax.Array:
         """J K^T, (d, d), as a dense matrix."""

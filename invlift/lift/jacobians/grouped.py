@@ -104,13 +104,12 @@ class GroupedJacobian(ConstraintJacobian):
         shared = jax.ops.segment_sum(products, self.groups, self.num_groups)
         return jnp.concatenate([shared.ravel(), self.diagonal * multiplier])
 
-    def inner(self, other: GroupedJacobian | None = None) -> GroupedFactor:
+    def _times(self, right: GroupedJacobian, is_symmetric: bool) -> GroupedFactor:
         """J K^T: O(d c^2 + B c^3)."""
-        right = self if other is None else other
         core, width = self.diagonal * right.diagonal, self.columns.shape[1]
         products = right.columns[:, :, None] * (self.columns / core[:, None])[:, None, :]
         sums = jax.ops.segment_sum(products, self.groups, self.num_groups)
-        inverted = partial(factorise, is_symmetric=other is None)
+        inverted = partial(factorise, is_symmetric=is_symmetric)
         capacitance = for_each(inverted, jnp.eye(width) + sums, width)
         return GroupedFactor(
             core, self.columns, right.columns, self.groups, capacitance, self.num_groups

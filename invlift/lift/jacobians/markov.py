@@ -158,9 +158,8 @@ class MarkovJacobian(ConstraintJacobian):
             return moves
         return jnp.concatenate([moves, self.noise * multiplier[: self.noise.size]])
 
-    def inner(self, other: MarkovJacobian | None = None) -> InnovationsFactor:
+    def _times(self, right: MarkovJacobian, is_symmetric: bool) -> InnovationsFactor:
         """J K^T: O(L n^2 w + T (n + r)^3)."""
-        right = self if other is None else other
         spreads = self._after_idle(jnp.einsum("tnw,tmw->tnm", self.push, right.push))
         noise = jnp.zeros(self.grid.places.shape)
         if self.noise is not None:
@@ -172,7 +171,7 @@ class MarkovJacobian(ConstraintJacobian):
             carry, carry_right, read, read_right, spread, noise = each
             covariance = carry @ covariance @ carry_right.T + spread
             of_readings = read @ covariance @ read_right.T + jnp.diag(noise)
-            factor = factorise(of_readings, is_symmetric=other is None)
+            factor = factorise(of_readings, is_symmetric=is_symmetric)
             inverse = factor.solve(one)
             gain = covariance @ read_right.T @ inverse
             gain_right = (inverse @ read @ covariance).T

@@ -40,9 +40,9 @@ class TriangularJacobian(DenseJacobian):
     entries : (d, d)
     """
 
-    def inner(self, other: TriangularJacobian | None = None) -> TriangularFactor:
+    def _times(self, right: TriangularJacobian, is_symmetric: bool) -> TriangularFactor:
         """J K^T, without a factorisation: O(d^2)."""
-        return TriangularFactor(self.entries, (self if other is None else other).entries)
+        return TriangularFactor(self.entries, right.entries)
 
 
 class Triangular(JacobianStructure, settings=True):

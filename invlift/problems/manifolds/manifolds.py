@@ -137,9 +137,9 @@ class ProductJacobian(ConstraintJacobian):
         """J^T lambda, (Q,), for lambda of (d,)."""
         return jax.vjp(self._constraint, self.position)[1](multiplier)[0]
 
-    def inner(self, other: ProductJacobian | None = None) -> NearDiagonal:
+    def _times(self, right: ProductJacobian, is_symmetric: bool) -> NearDiagonal:
         """J K^T."""
-        return NearDiagonal(self, self if other is None else other)
+        return NearDiagonal(self, right)
 
     def _constraint(self, position):
         return constraints(self.parts, position)
