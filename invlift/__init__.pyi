@@ -74,7 +74,7 @@ from .samplers.kernels import KERNELS as KERNELS
 from .samplers.kernels.alternate import Alternate as Alternate
 from .samplers.kernels.base import Kernel as Kernel
 from .tables.sensors import read_sensors as read_sensors
-from .tables.steps import read_steps as read_steps
+from .tables.times import read_steps as read_steps
 from .unknowns.distributions import Distribution as Distribution
 from .unknowns.distributions import Positive as Positive
 from .unknowns.distributions import exponential as exponential
@@ -86,4 +86,4 @@ from .unknowns.distributions import uniform as uniform
 from .unknowns.named import Unknown as Unknown
 from .unknowns.priors.base import AffinePrior as AffinePrior
 from .unknowns.priors.base import Prior as Prior
-from .unknowns.priors.standard_normal import StandardNormalPrior as StandardNormalPrior
+from .unknowns.priors.base import StandardNormalPrior as StandardNormalPrior

@@ -175,6 +175,19 @@ def as_number(value: Any) -> float:
         return np.nan
 
 
+def positive_number(where: str | KeyPath, value: Any, remedy: str = "correct it") -> float:
+    """Return an argument as a positive, finite number.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+    """
+    if not 0.0 < as_number(value) < math.inf:
+        raise InputError(where, "a positive number", f"{value!r}"[:80], remedy)
+    return float(value)
+
+
 def closest(name: str, known: Collection[str], least: float = 0.6) -> str | None:
     """Return the known name most similar to an unknown one, ignoring case.
 

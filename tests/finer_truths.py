@@ -25,7 +25,7 @@ from make_disc import disc
 
 from invlift.app.runs.mesh_correction import corrected_at_mode
 from invlift.fem.mesh.refinement import refined
-from invlift.models.combinations import Combinations
+from invlift.models.joined import Combinations
 from invlift.problems.laplace_approximation import laplace_approximation
 from invlift.problems.problem import InverseProblem
 

@@ -1,4 +1,4 @@
-"""Base class of models of the observations, with derivatives by automatic differentiation."""
+"""Base classes of models of the observations, with derivatives by automatic differentiation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from invlift.models.on_mesh import OnMesh
 from invlift.programs.derivatives import derivatives_along
-from invlift.programs.pytrees import Module, PyTree
+from invlift.programs.pytrees import Module, PyTree, static
 from invlift.programs.traced import loop_operations
 
 #: Largest number of coefficients for which second derivatives are taken in forward mode if the
@@ -220,6 +220,29 @@ class ForwardModel(Module):
         """Return the model of the readings with these indices, (k,), if :meth:`alike` is known."""
         raise NotImplementedError
 
+    def of_equations(
+        self, fn: Callable, coefficients: jax.Array, weights: jax.Array, *parts: PyTree
+    ) -> PyTree:
+        """Apply a function to each equation of the model.
+
+        Parameters
+        ----------
+        fn : callable
+            ``fn(equation, coefficients, weights, *parts)``, with the coefficients of the equation
+            and the weights of its own readings.
+        coefficients : (N,)
+        weights : (k, d)
+            Weights of the readings in k sums.
+        *parts : pytree
+            Values that this method has returned; each equation gets its own.
+
+        Returns
+        -------
+        pytree
+            The values of the function.
+        """
+        raise NotImplementedError
+
     def combined(self, matrix: jax.Array) -> ForwardModel:
         """Return the model of k combinations of the readings, A F(x), (k,), for A of (k, d).
 
@@ -272,7 +295,31 @@ class ForwardModel(Module):
         return derivatives_along(self.__call__, path)[-1], ()
 
 
-class CombinedFunction(ForwardModel):
+class AroundModel(ForwardModel):
+    """Base class of models around another one, ``model``, with coefficients of the same name."""
+
+    @property
+    def coefficients_name(self) -> str | None:
+        """As of the model."""
+        return self.model.coefficients_name
+
+    @property
+    def max_derivative(self) -> int:
+        """As of the model."""
+        return self.model.max_derivative
+
+    @property
+    def solutions(self) -> tuple[str, ...]:
+        """As of the model."""
+        return self.model.solutions
+
+    @property
+    def is_corrected(self) -> bool:
+        """As of the model."""
+        return self.model.is_corrected
+
+
+class CombinedFunction(AroundModel):
     """Combinations A F(x), (k,), of the readings of a model by automatic differentiation.
 
     Attributes
@@ -284,11 +331,6 @@ class CombinedFunction(ForwardModel):
 
     model: ForwardModel
     matrix: jax.Array
-
-    @property
-    def max_derivative(self) -> int:
-        """As of the model."""
-        return self.model.max_derivative
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """A F(x), (k,)."""
@@ -327,25 +369,20 @@ def first_of_same(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first[order], place[numbers.ravel()]
 
 
-class AroundModel(ForwardModel):
-    """Base class of models around another one, ``model``, with coefficients of the same name."""
+class JaxFunction(ForwardModel):
+    """Any differentiable JAX function as a model.
 
-    @property
-    def coefficients_name(self) -> str | None:
-        """As of the model."""
-        return self.model.coefficients_name
+    Attributes
+    ----------
+    fn : callable
+        ``fn(parameters, *arguments) -> observations``, (N,) to (d,), written in JAX operations.
+    arguments : tuple of pytrees
+        Data the function needs; arrays given here are not baked into the compiled program.
+    """
 
-    @property
-    def max_derivative(self) -> int:
-        """As of the model."""
-        return self.model.max_derivative
+    fn: Callable = static()
+    arguments: tuple = ()
 
-    @property
-    def solutions(self) -> tuple[str, ...]:
-        """As of the model."""
-        return self.model.solutions
-
-    @property
-    def is_corrected(self) -> bool:
-        """As of the model."""
-        return self.model.is_corrected
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free observations, (d,), for parameters of shape (N,)."""
+        return self.fn(coefficients, *self.arguments)

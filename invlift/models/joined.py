@@ -1,15 +1,17 @@
-"""Models whose readings are joined from those of other models of the same coefficients."""
+"""Models whose readings are weighted sums of those of other models of the same coefficients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from invlift.models.base import ForwardModel
+from invlift.models.base import AroundModel, ForwardModel, first_of_same
+from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import PyTree
 
 
@@ -117,12 +119,15 @@ class Joined(ForwardModel):
         )
         return self._join(higher), lower
 
-    def of_each(self, fn: Callable, weights: jax.Array, *parts: PyTree) -> PyTree:
-        """Apply a function to each model, the weights of its readings, and its parts.
+    def of_equations(
+        self, fn: Callable, coefficients: jax.Array, weights: jax.Array, *parts: PyTree
+    ) -> PyTree:
+        """As :meth:`ForwardModel.of_equations`, of each model in turn."""
 
-        ``weights`` are those of the joined readings, (k, d).
-        """
-        return self._each(lambda *own: (fn(*own),), self._weights(weights), *parts)[0]
+        def of_model(model, *own):
+            return (model.of_equations(fn, coefficients, *own),)
+
+        return self._each(of_model, self._weights(weights), *parts)[0]
 
     def _each(self, fn, *parts):
         """Return tuples of the values of a function of each model and its parts."""
@@ -180,3 +185,35 @@ class CombinedReadings(Joined):
             return gradient
         by_values = by_readings if self.whole is None else by_readings @ self.whole
         return gradient + by_values @ expansion.parts[0].jacobian
+
+
+class Combinations(AroundModel, CombinedReadings):
+    """Readings A F(x), (d,), that are weighted sums of the values of a model, F(x), (r,).
+
+    With more readings than values, some readings are combinations of others.  Only informative
+    combinations are lifted: see :func:`invlift.problems.choice.lift_choice.choose`.
+    """
+
+    @property
+    def on_mesh(self) -> OnMesh:
+        """As of the model."""
+        known = self.model.on_mesh
+        again = known.refined
+        refined = again and (lambda times=1: replace(self, model=again(times)))
+        return known._replace(refined=refined)
+
+    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
+        """As of the model."""
+        return self.model.describe(coefficients)
+
+    def alike(self) -> np.ndarray:
+        """As :meth:`ForwardModel.alike`: readings with the same weights."""
+        return first_of_same(self.matrix)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Combinations:
+        """As :meth:`ForwardModel.of_readings`; the values of the model stay the same."""
+        return replace(self, matrix=self.matrix[rows])
+
+    def combined(self, matrix: jax.Array) -> CombinedReadings:
+        """As :meth:`ForwardModel.combined`, from the derivatives of the r values."""
+        return CombinedReadings(self.model, matrix @ self.matrix, whole=self.matrix)

@@ -1,11 +1,17 @@
-"""Observation noise, one module a family."""
+"""Observation noise."""
 
 from invlift.noise.base import Noise
-from invlift.noise.gaussian import GaussianNoise, gaussian_noise, known_noise
-from invlift.noise.laplace import LaplaceNoise, laplace_noise
+from invlift.noise.families import (
+    GaussianNoise,
+    LaplaceNoise,
+    StudentTNoise,
+    gaussian_noise,
+    known_noise,
+    laplace_noise,
+    student_t_noise,
+)
 from invlift.noise.potential import PotentialNoise, potential_noise
 from invlift.noise.scales import KnownScale, Scale, UnknownScale, known_scale, unknown_scale
-from invlift.noise.student_t import StudentTNoise, student_t_noise
 
 __all__ = [
     "GaussianNoise",

@@ -10,7 +10,7 @@ normal one makes it exact (Au, Graham & Thiery 2023, section 3).
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,8 @@ class Noise(Module):
         -1 for a reading that is at most the observed value, 1 for one that is at least that value,
         :data:`LEFT_OUT` for one that is left out of the density, 0 for any other.  See
         :meth:`with_limits` and :meth:`without_reading`.
+    coordinate : None or LaplaceApproximation
+        Its ``colour`` maps the variables in which a problem has the noise to zeta; None: zeta.
     shape_parameters : tuple of str
         Fields of the class with further positive parameters, each a :class:`Scale` of one value.
     is_exact : bool
@@ -57,6 +59,8 @@ class Noise(Module):
     scale: Scale
     relative: bool = static(default=False, kw_only=True)
     censored: jax.Array | None = field(default=None, kw_only=True)
+    # Of any type with ``colour``: a reference distribution belongs to a higher layer.
+    coordinate: Any = field(default=None, kw_only=True)
 
     shape_parameters: ClassVar[tuple[str, ...]] = ()
     is_exact: ClassVar[bool] = False
@@ -533,9 +537,13 @@ class Noise(Module):
             zeta[end - part.num_white : end] for part, end in zip(self._parts, ends, strict=True)
         ]
 
+    def _unknowns(self, zeta):
+        """The unknowns themselves, (h,), from variables in another coordinate, (h,)."""
+        return zeta if self.coordinate is None else self.coordinate.colour(zeta)
+
     def _values(self, zeta):
         """Sigma, () or (d,), and the shape parameters, a tuple of ()."""
-        parts = zip(self._parts, self._split(zeta), strict=True)
+        parts = zip(self._parts, self._split(self._unknowns(zeta)), strict=True)
         sigma, *shape = (part.transform(score) for part, score in parts)
         return sigma, tuple(shape)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from invlift.errors import InputError, as_numbers, errors_at
 from invlift.noise.base import Noise
-from invlift.noise.gaussian import gaussian_noise, known_noise
+from invlift.noise.families import gaussian_noise, known_noise
 from invlift.noise.scales import KnownScale, Scale, as_scale, unknown_scale
 from invlift.unknowns.distributions import Distribution, is_distribution
 

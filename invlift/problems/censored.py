@@ -67,11 +67,6 @@ class LiftedUncensored(UncensoredProblem):
         each = asked.noise.loglikelihoods(readings, zeta, asked.observed)
         return jnp.sum(jnp.where(asked.noise.censored == 0.0, 0.0, each))
 
-    def log_factor(self, theta: jax.Array) -> jax.Array:
-        """As :meth:`InverseProblem.log_factor`."""
-        zeta, _ = self.split(theta)
-        return self.log_density_of_rest(self.asked.predict(theta), zeta)
-
 
 class CensoredProblem(InverseProblem):
     """A problem with some censored readings.  Build it with :func:`with_censored`.

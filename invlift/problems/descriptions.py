@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from invlift.models.base import ForwardModel
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import ForwardModel, JaxFunction
 from invlift.models.named_model import NamedModel
 from invlift.noise import Noise
 from invlift.noise.scales import KnownScale, Scale, ScalesOfGroups, UnknownScale

@@ -12,13 +12,12 @@ import numpy as np
 
 from invlift.errors import InputError, as_input_error, as_numbers, checked_integer
 from invlift.lift.jacobians import JacobianStructure
-from invlift.models.base import ForwardModel
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import ForwardModel, JaxFunction
 from invlift.models.named_model import NamedModel, with_axes
 from invlift.models.named_readings import NamedReading, check_like, named_readings, of_frame
 from invlift.noise import Noise
 from invlift.noise.by_name import noise_by_name
-from invlift.noise.exact import exact_readings
+from invlift.noise.families import exact_readings
 from invlift.problems.censored import with_censored
 from invlift.problems.problem import ExactProblem, InverseProblem
 from invlift.programs.compilation import program
@@ -27,10 +26,9 @@ from invlift.programs.traced import functions_with_own_rules
 from invlift.unknowns.axes import check_names
 from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.named import Unknown, named_prior
-from invlift.unknowns.priors.base import Prior
+from invlift.unknowns.priors.base import Prior, StandardNormalPrior
+from invlift.unknowns.priors.mapped import partly_known
 from invlift.unknowns.priors.named import NamedPrior
-from invlift.unknowns.priors.partly_known import partly_known
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 #: Place in the error if readings are finite neither at the prior mean nor at a draw.
 NOT_FINITE = "forward map at the prior mean"

@@ -22,11 +22,12 @@ from invlift.lift.jacobians import JacobianStructure
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.lifted_form import Lifted
 from invlift.models.base import ForwardModel
+from invlift.models.named_readings import labels_of
 from invlift.noise import Noise
 from invlift.noise.given_draws import NoiseGivenDraws
 from invlift.problems.descriptions import lines_of
 from invlift.problems.problem_base import ProblemBase
-from invlift.programs.compilation import program
+from invlift.programs.compilation import Program, program
 from invlift.programs.pytrees import Module, aside, static
 from invlift.unknowns.axes import checked_unit
 from invlift.unknowns.named import unpack
@@ -110,12 +111,11 @@ class InverseProblem(ProblemBase, Module):
         return predicted
 
     def reading_asked_for(self, index: int) -> tuple[InverseProblem, int | None]:
-        """Return the user's problem, and the index there of a reading of this problem."""
-        return self.whole, self.number_in_whole(index)
+        """Return the user's problem, and the index there of a reading of this problem.
 
-    def number_in_whole(self, index: int) -> int | None:
-        """Return the index of a reading in :attr:`whole`; None if it is not one of its readings."""
-        return index
+        The index is None for a combination of readings.
+        """
+        return self.whole, index
 
     def from_whole(self, lifted: jax.Array) -> jax.Array:
         """Map a point (theta, eta) on the lifted manifold of :attr:`whole` to this problem's."""
@@ -209,7 +209,26 @@ class InverseProblem(ProblemBase, Module):
 
     def log_factor(self, theta: jax.Array) -> jax.Array:
         """Log density of readings that are not lifted, (), at theta (h + m,)."""
-        return jnp.zeros(())
+        if not self.has_factor:
+            return jnp.zeros(())
+        zeta, white = self.split(theta)
+        _, expansion = self.model.expand(self.prior.transform(white))
+        return self.log_density_of_rest(self.model.readings_at(expansion), zeta)
+
+    def log_density_of_rest(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
+        """Log density of the part that is not lifted.
+
+        Parameters
+        ----------
+        readings : (d,)
+            All predicted readings.
+        zeta : (h,)
+
+        Returns
+        -------
+        ()
+        """
+        raise NotImplementedError
 
     def described(self, theta: jax.Array) -> dict[str, jax.Array]:
         """Return :meth:`describe` at theta, (h + m,); the other arguments are computed here."""
@@ -288,12 +307,7 @@ class InverseProblem(ProblemBase, Module):
 
     def shapes_of_draws(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the values stored with one draw, by name."""
-
-        def draw(theta):
-            coefficients = self.prior.transform(self.split(theta)[1])
-            return self.describe(theta, coefficients, self.model(coefficients))
-
-        shapes = jax.eval_shape(draw, jax.ShapeDtypeStruct((self.num_unknowns,), float))
+        shapes = jax.eval_shape(self.described, jax.ShapeDtypeStruct((self.num_unknowns,), float))
         return {name: each.shape for name, each in shapes.items()}
 
     def lifted(self) -> Lifted:
@@ -364,7 +378,33 @@ class ExactProblem(InverseProblem):
         return Lifted(self)
 
 
+@partial(Program, effort="none")
+def coefficients_at(prior: Prior, whites: jax.Array) -> jax.Array:
+    """Return the coefficients, (K, N), at each w of (K, m); compiled once for all callers."""
+    return jax.lax.map(prior.transform, whites)
+
+
 @program
 def prediction(problem: InverseProblem, theta: jax.Array) -> jax.Array:
     """Return :meth:`InverseProblem.predict`, compiled once for all callers."""
     return problem.predict(theta)
+
+
+def name_of_reading(problem: InverseProblem, index: int) -> str:
+    """Return the name of a reading for messages: its label, its sensor, or its index."""
+    combination = index
+    problem, index = problem.reading_asked_for(index)
+    if index is None:
+        return f"combination {combination} of the readings"
+    if labels := labels_of(problem.model.readings):
+        return labels[index]
+    labels = getattr(problem.sensors, "labels", None)
+    if labels is not None:
+        return f"sensor {labels[index]}"
+    return f"sensor {index}" if problem.model.solutions else f"reading {index}"
+
+
+def names_of_constraints(target) -> list[str]:
+    """Return the names of the readings, if the target is that of a problem with named readings."""
+    model = getattr(getattr(target, "problem", None), "model", None)
+    return labels_of(getattr(model, "readings", ()))

@@ -65,7 +65,7 @@ def used_rows(table: Table, has_times: bool = False) -> tuple[Table, list[str]]:
             raise InputError(where, "one unit", f"{', '.join(sorted(found))}", remedy)
         if word in _TIMES and not has_times:
             notes += _note_on_times(table, column, where)
-    table, left_out = _valid_rows(table)
+    table, left_out = valid_rows(table)
     return table, [*notes, *left_out]
 
 
@@ -73,7 +73,8 @@ def _word(column: str) -> str:
     return re.sub("[_-]+", " ", without_unit(column)[0]).casefold()
 
 
-def _valid_rows(table: Table) -> tuple[Table, list[str]]:
+def valid_rows(table: Table) -> tuple[Table, list[str]]:
+    """Return the table with its valid rows, and a note on the others."""
     column = next((each for each in table.columns if _word(each) in _VALID), None)
     if column is None or not len(table.rows):
         return table, []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -11,10 +11,8 @@ from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import shared_names, shares
 from invlift.files.tables import Table, number, one_of
 from invlift.noise.base import Noise
-from invlift.noise.gaussian import gaussian_noise
-from invlift.noise.laplace import laplace_noise
+from invlift.noise.families import gaussian_noise, laplace_noise, student_t_noise
 from invlift.noise.scales import Scale, unknown_scale
-from invlift.noise.student_t import student_t_noise
 from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable, value_of
 
 
@@ -33,6 +31,9 @@ class SensorTable(Protocol):
 class NoiseTable(Table):
     """[noise]: the noise of the readings. A subclass adds its own keys."""
 
+    #: Function that makes the noise.
+    family: ClassVar[Callable[..., Noise]]
+
     kind: str
     """The kind of noise."""
     sigma: number(1e-50, 1e50) | Literal["column"] | one_of(DISTRIBUTIONS, "distribution") = (
@@ -47,7 +48,7 @@ class NoiseTable(Table):
     """Whether the noise multiplies the reading: sigma 0.05 then means about 5 %."""
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
-        """Build the noise of the readings.
+        """Build the noise of the readings, with the further keys as arguments of its function.
 
         Parameters
         ----------
@@ -63,7 +64,9 @@ class NoiseTable(Table):
             If the keys do not fit the sensors. The caller translates the place "noise KEY" of the
             library's errors to that key.
         """
-        raise NotImplementedError
+        keys = type(self).model_fields.keys() - NoiseTable.model_fields.keys()
+        further = {key: value_of(getattr(self, key)) for key in keys}
+        return type(self).family(self.scale(sensors, where), relative=self.relative, **further)
 
     def scale(self, sensors: SensorTable, where: Callable[..., str]) -> Scale | float | np.ndarray:
         """Build the scale of the noise: a number, (d,) numbers, or a `Scale`."""
@@ -118,29 +121,22 @@ class NoiseTable(Table):
 class GaussianTable(NoiseTable):
     """[noise] kind = "gaussian": independent Normal noise, the default."""
 
-    def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
-        """Build the noise of the readings: see :class:`NoiseTable`."""
-        return gaussian_noise(self.scale(sensors, where), relative=self.relative)
+    family = gaussian_noise
 
 
 class LaplaceTable(NoiseTable):
     """[noise] kind = "laplace": independent Laplace noise."""
 
-    def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
-        """Build the noise of the readings: see :class:`NoiseTable`."""
-        return laplace_noise(self.scale(sensors, where), relative=self.relative)
+    family = laplace_noise
 
 
 class StudentTTable(NoiseTable):
     """[noise] kind = "student-t": independent Student-t noise, for readings with outliers."""
 
+    family = student_t_noise
+
     degrees_of_freedom: number(1.0, 1e6) | one_of(DISTRIBUTIONS, "distribution") = 4.0
     """The degrees of freedom: few, 4 for example, for noise with outliers."""
-
-    def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
-        """Build the noise of the readings: see :class:`NoiseTable`."""
-        degrees = value_of(self.degrees_of_freedom)
-        return student_t_noise(self.scale(sensors, where), degrees, relative=self.relative)
 
 
 #: Key ``kind`` of [noise] -> its table; used whenever a problem file is read.

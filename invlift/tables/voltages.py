@@ -23,7 +23,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES, geometric_factors, numbered
 from invlift.fem.readings.sensors import Sensors, checked, concatenated
-from invlift.tables.column_words import sigma_factor, unused, used_rows
+from invlift.tables.column_words import sigma_factor, unused, used_rows, valid_rows
 from invlift.tables.current_patterns import Read, current_columns, matlab_data
 from invlift.tables.ground_formats import exported_data, ground_data
 from invlift.tables.header import with_known_columns
@@ -112,7 +112,8 @@ def read_voltages(
         positions, table = found
         units = table.units
         table = table.with_numbers({*_NUMBERS, "rhoa", "k", "err", "valid"})
-        notes = table.notes
+        table, left_out = valid_rows(table)
+        notes = [*table.notes, *left_out]
     else:
         table = with_columns(table, columns) if columns else table
         table, currents = current_columns(table)
@@ -139,19 +140,8 @@ def read_voltages(
     if found is None:
         labels, groups = by_name.pop("name", None), by_name.pop("group", None)
         further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
-    else:
-        valid = by_name.get("valid", np.ones(len(rows)))
-        unknown = np.flatnonzero(~np.isin(valid, [0.0, 1.0]))
-        if unknown.size:
-            where = f"{name}, row {rows[unknown[0]]}, column valid"
-            remedy = "say whether the reading is valid, or remove the row"
-            raise InputError(where, "1 or 0", f"{valid[unknown[0]]:g}", remedy)
-        is_valid = valid != 0.0
-        if not is_valid.all():
-            notes.append(f"{np.count_nonzero(~is_valid)} rows are not valid by the column valid")
-        rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
-        if surveys is not None:  # all columns of this format are numbers
-            surveys = np.array([f"{each:g}" for each in surveys[is_valid]])
+    elif surveys is not None:  # all columns of this format are numbers
+        surveys = np.array([f"{each:g}" for each in surveys])
     if currents is not None:
         driven = np.unique(currents, axis=0, return_inverse=True)[1].ravel()
         by_name |= {"a": [f"pattern {each + 1}" for each in driven], "b": [""] * len(rows)}

@@ -32,15 +32,14 @@ from invlift.lift.targets.state_space import StateSpacePosterior
 from invlift.models.base import ForwardModel
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import inverse_problem, jax_problem
-from invlift.problems.problem import InverseProblem
-from invlift.problems.reading_names import name_of_reading
+from invlift.problems.problem import InverseProblem, name_of_reading
 from invlift.problems.starts.search import Start, find_start
 from invlift.problems.time.ode_problem import ode_problem
 from invlift.problems.time.state_space import state_space
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 from invlift.unknowns.distributions import lognormal, normal
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 
 @pytest.fixture(scope="module")

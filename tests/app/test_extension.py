@@ -34,8 +34,7 @@ from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable
 from invlift.tables.noise import NOISES, NoiseTable
 from invlift.tables.priors import PRIORS, PriorTable
 from invlift.unknowns.distributions import Positive
-from invlift.unknowns.priors.base import Prior
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import Prior, StandardNormalPrior
 
 
 class RandomWalk(Kernel, settings=True):

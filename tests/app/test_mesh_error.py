@@ -222,7 +222,8 @@ def test_the_error_is_taken_out():
     assert before > 1.5
     assert finer < 0.35 * before
     assert after < 0.35 * before
-    constant = replace(corrected.model, slope=0.0 * corrected.model.slope)  # negative control
+    added = replace(corrected.model.added, slope=0.0 * corrected.model.added.slope)
+    constant = replace(corrected.model, added=added)  # negative control
     assert shifts(replace(coarse, model=constant), exact).max() > 2.0 * after
 
 
@@ -233,7 +234,7 @@ def test_what_is_left_of_a_correction_is_told(monkeypatch):
     monkeypatch.setattr(mesh_error, "FEW_NODES", 10)
     finer, as_made = (finer_model(each) for each in (corrected, coarse))
     assert (finer.times, as_made.times) == (2, 1)
-    centre = corrected.model.centre
+    centre = corrected.model.added.centre
     blind, told, true = (
         np.abs(np.asarray(readings(each, centre) - readings(corrected.model, centre))).max()
         for each in (
@@ -262,7 +263,8 @@ def test_the_problem_file_has_it(tmp_path):
     np.testing.assert_allclose(readings(once.model, at), expected, rtol=1e-12)
     assert once.prior.mesh.num_nodes == 16
     mode = build(write_problem(tmp_path / "d", {"mesh.refine_solution": "mode"}))
-    np.testing.assert_allclose(corrected_at_mode(plain).model.offset, mode.model.offset, rtol=1e-12)
+    added = corrected_at_mode(plain).model.added
+    np.testing.assert_allclose(added.offset, mode.model.added.offset, rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [-1, 4, 1.5, "often"])
@@ -287,5 +289,5 @@ def test_many_readings_of_which_one_is_censored_are_corrected(monkeypatch):
     noise = problem.noise.with_limits(limits)
     values = np.asarray(problem.observed)
     censored = invlift.inverse_problem(problem.model, problem.prior, noise, values)
-    found, whole = (corrected_at_mode(each).model.offset for each in (censored, problem))
+    found, whole = (corrected_at_mode(each).model.added.offset for each in (censored, problem))
     np.testing.assert_allclose(found, whole, rtol=0.2, atol=0.05 * np.abs(whole).max())

@@ -16,9 +16,9 @@ from one_core import sampled
 import invlift
 from invlift.app.checks.derivatives import evaluate, trial_step
 from invlift.app.runs.sampling import target_of
-from invlift.fem.electrodes.injections import injections_of, patterns_of_pairs
+from invlift.fem.electrodes.quadrupoles import injections_of, patterns_of_pairs
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.models.combinations import Combinations
+from invlift.models.joined import Combinations
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 NUM_ELECTRODES, NUM_TIMES, STEP = 16, 5, 0.3

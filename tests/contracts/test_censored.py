@@ -14,14 +14,14 @@ import invlift
 from invlift.app.runs.sampling import choice_of, find_kernel, sample, target_of
 from invlift.app.studies.calibrate import calibrate
 from invlift.lift.targets.ordinary import OrdinaryPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import gaussian_noise, laplace_noise, student_t_noise, unknown_scale
 from invlift.problems.censored import CensoredProblem
 from invlift.problems.choice.partly_lifted import laplace_referred
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
 from invlift.programs.compilation import Program
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 LIMITS = np.array(["", "<", "", "", ">", "", "", "<"])
 OBSERVED = np.array([1.1, 0.8, 0.7, 1.9, 1.2, 0.6, 1.4, 2.5])

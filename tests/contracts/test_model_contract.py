@@ -22,10 +22,9 @@ from invlift.fem.electrodes.reference import ReferenceDifference, difference_to_
 from invlift.fem.electrodes.wave_numbers import WaveNumbers
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.equations.combined_equation import CombinedEquation
-from invlift.fem.equations.equation import LinearEquation
+from invlift.fem.equations.equation import EquationFamily, LinearEquation
 from invlift.fem.equations.equation_arguments import Functionals, Input
 from invlift.fem.equations.equation_assembly import Form, linear_equation
-from invlift.fem.equations.equation_family import EquationFamily
 from invlift.fem.equations.experiments import Experiment, Experiments, assemble_experiments
 from invlift.fem.equations.forms import Elasticity, conduction, reaction
 from invlift.fem.equations.linearly_mapped import LinearlyMapped
@@ -38,11 +37,9 @@ from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import Sensors, sensors_from_arrays
 from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.time.schedules import oscillation, steps
-from invlift.models.base import AroundModel, CombinedFunction, ForwardModel
-from invlift.models.combinations import Combinations
-from invlift.models.corrected import Corrected, Shifted, corrected
-from invlift.models.jax_function import JaxFunction
-from invlift.models.joined import CombinedReadings, Joined
+from invlift.models.base import AroundModel, CombinedFunction, ForwardModel, JaxFunction
+from invlift.models.corrected import AffineModel, Corrected, Shifted, corrected
+from invlift.models.joined import Combinations, CombinedReadings, Joined
 from invlift.models.named_model import NamedModel
 from invlift.problems.numpyro.numpyro_problem import SitesModel, numpyro_problem
 from invlift.programs.compilation import Program
@@ -565,7 +562,11 @@ def test_every_class_is_tried():
     within = model_of("in time").model
     inside = {type(within), type(within.shifted), type(model_of("surveys").equations[0])}
     inside |= {type(model_of("difference to a reference").body)}
-    inside |= {type(model_of("electrodes, with offsets").model)}
+    inside |= {AffineModel}
+    assert {type(each) for each in model_of("electrodes, with offsets").model.equations} == {
+        LinearlyMapped,
+        AffineModel,
+    }
     assert own == {kind for kind, *_ in MODELS.values()} | inside | {*COMBINED.values()}
 
 

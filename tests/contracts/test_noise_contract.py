@@ -1,6 +1,6 @@
 """Every noise and scale of the problem file, and each of the library's classes, in a target."""
 
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ from contract_checks import assert_close, check_target, in_turn, lift
 
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import (
     Noise,
     Scale,
@@ -23,18 +23,16 @@ from invlift.noise import (
     potential_noise,
     unknown_scale,
 )
-from invlift.noise.exact import ExactReadings
-from invlift.noise.gaussian import GaussianNoise
-from invlift.noise.student_t import StudentTNoise, student_t_noise
+from invlift.noise.families import ExactReadings, GaussianNoise, StudentTNoise, student_t_noise
 from invlift.problems.choice.merged import ScaleOfMeans
-from invlift.problems.choice.partly_lifted import CombinedNoise, ReferenceNoise
+from invlift.problems.choice.partly_lifted import CombinedNoise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.laplace_approximation import LaplaceApproximation
 from invlift.programs.compilation import Program
 from invlift.tables.distributions import DISTRIBUTIONS
 from invlift.tables.noise import NOISES
 from invlift.unknowns.distributions import lognormal
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
 SENSORS = SimpleNamespace(
@@ -53,10 +51,11 @@ OTHERS = {
         student_t_noise(unknown_scale([lognormal(-1.0, 0.4), 0.2], [0, 1, 1, 0]), 4.0),
         jnp.arange(1, 4),
     ),
-    "in a reference": ReferenceNoise(
-        unknown_scale(lognormal(-1.0, 0.4)),
+    "in a reference": replace(
         student_t_noise(lognormal(-1.0, 0.4), lognormal(2.0, 0.3)),
-        LaplaceApproximation(jnp.asarray([0.3, 0.2]), jnp.eye(2), jnp.asarray([3.0, 2.0])),
+        coordinate=LaplaceApproximation(
+            jnp.asarray([0.3, 0.2]), jnp.eye(2), jnp.asarray([3.0, 2.0])
+        ),
     ),
     "means": GaussianNoise(
         ScaleOfMeans(

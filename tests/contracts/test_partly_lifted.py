@@ -14,7 +14,7 @@ from invlift.app.runs import sampling
 from invlift.app.studies import calibrate as calibration
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import (
     gaussian_noise,
     laplace_noise,
@@ -29,7 +29,7 @@ from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.laplace_approximation import LaplaceApproximation
 from invlift.problems.scale_coordinate import _estimate, with_scale_coordinate
 from invlift.programs.compilation import Program
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 NUM_READINGS, NUM_UNKNOWNS = 48, 36
 GROUPS = np.arange(NUM_READINGS) % 3 == 0

@@ -15,17 +15,15 @@ from structured import box_mesh
 from invlift.lift.jacobians import dense
 from invlift.lift.targets import lifted
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import known_noise
 from invlift.problems.choice.partly_lifted import ReferencePrior
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.tables.priors import PRIORS
 from invlift.unknowns.distributions import half_cauchy, normal
 from invlift.unknowns.named import named_prior
-from invlift.unknowns.priors.base import AffinePrior, Prior
-from invlift.unknowns.priors.mapped import MappedPrior
-from invlift.unknowns.priors.partly_known import partly_known
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import AffinePrior, Prior, StandardNormalPrior
+from invlift.unknowns.priors.mapped import MappedPrior, partly_known
 
 #: All that a problem file can say in pairs; inclusions are as smooth as a field behind them.
 CONTENTS = {

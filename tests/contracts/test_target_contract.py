@@ -24,7 +24,7 @@ from invlift.lift.targets.lifted_form import Lifted
 from invlift.lift.targets.manifold import ManifoldTarget
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.lift.targets.state_space import StateSpacePosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.choice.partly_lifted import Lift, laplace_referred, partly_lifted_problem
 from invlift.problems.inverse_problem import inverse_problem
@@ -40,7 +40,7 @@ from invlift.programs.pytrees import Module
 from invlift.tables.noise import NOISES
 from invlift.tables.priors import PRIORS
 from invlift.unknowns.distributions import lognormal
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
 GROUPS = ["old", "new", "old"]

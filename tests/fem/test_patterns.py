@@ -7,8 +7,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.complete import electrode_model
-from invlift.fem.electrodes.injections import injections_of
-from invlift.fem.electrodes.quadrupoles import patterns_of
+from invlift.fem.electrodes.quadrupoles import injections_of, patterns_of
 from invlift.programs.compilation import program
 from invlift.tables.voltages import read_voltages, write_voltages
 

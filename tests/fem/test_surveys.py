@@ -11,7 +11,7 @@ from invlift.fem.equations.surveys import join_surveys
 from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.unknowns.distributions import lognormal, normal
 
 MESH = box_mesh(2, 3)

@@ -24,7 +24,7 @@ from invlift.fem.time.shifts import (
 )
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import inverse_problem
-from invlift.tables.steps import read_steps
+from invlift.tables.times import read_steps
 from invlift.unknowns.distributions import lognormal, normal
 
 TIMES = np.geomspace(0.01, 10.0, 12)

@@ -12,8 +12,13 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.complete import electrode_model
-from invlift.fem.electrodes.injections import injections_of, patterns_of_pairs
-from invlift.fem.electrodes.quadrupoles import electrode_numbers, geometric_factors, pseudo_places
+from invlift.fem.electrodes.quadrupoles import (
+    electrode_numbers,
+    geometric_factors,
+    injections_of,
+    patterns_of_pairs,
+    pseudo_places,
+)
 from invlift.tables.voltages import read_voltages, write_voltages
 
 solve = jax.jit(lambda model, phi: model(phi))

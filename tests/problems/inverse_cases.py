@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.unknowns.distributions import lognormal

@@ -16,7 +16,7 @@ from invlift.problems.manifolds.manifold_problem import manifold_problem
 from invlift.problems.manifolds.manifolds import sphere
 from invlift.unknowns.distributions import half_normal, lognormal, normal, uniform
 from invlift.unknowns.named import Unknown
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 READINGS = np.array([4.0, 2.5, 3.0])
 

@@ -8,11 +8,11 @@ import pytest
 
 from invlift.errors import InputError
 from invlift.lift.targets.ordinary import OrdinaryPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import inverse_problem, jax_problem
 from invlift.unknowns.distributions import half_normal, lognormal, normal
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 
 def squares(theta):

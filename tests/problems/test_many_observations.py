@@ -10,7 +10,7 @@ from invlift.lift.jacobians import BorderedJacobian
 from invlift.lift.jacobians.diagonal import DiagonalJacobian
 from invlift.lift.targets import lifted as lifted_module
 from invlift.lift.targets.lifted import MAX_DENSE, LiftedPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import gaussian_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.samplers.constrained.retractions import CURVATURE_TOLERANCE, RETRACTIONS

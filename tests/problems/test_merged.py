@@ -13,8 +13,8 @@ from invlift.app.runs.sampling import find_kernel, target_of
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.models.base import first_of_same
-from invlift.models.combinations import Combinations
 from invlift.models.corrected import corrected
+from invlift.models.joined import Combinations
 from invlift.noise.scales import unknown_scale
 from invlift.problems.choice.merged import merged
 

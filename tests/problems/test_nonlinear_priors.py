@@ -11,7 +11,7 @@ from monte_carlo import assert_mean_within, stacked
 
 from invlift.app.runs.sampling import sample
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.programs.compilation import Program

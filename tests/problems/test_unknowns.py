@@ -18,8 +18,8 @@ from invlift.noise import gaussian_noise, known_noise, student_t_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.unknowns.distributions import half_normal, lognormal, normal
 from invlift.unknowns.named import Unknown
+from invlift.unknowns.priors.base import StandardNormalPrior
 from invlift.unknowns.priors.named import NamedPrior
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
 
 TIMES = np.linspace(0.0, 2.0, 6)
 OBSERVED = np.array([2.1, 1.6, 1.3, 1.05, 0.8, 0.62])

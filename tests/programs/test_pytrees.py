@@ -7,14 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.models.base import ForwardModel
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import ForwardModel, JaxFunction
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.problem import InverseProblem
 from invlift.programs.digest import digest
 from invlift.programs.pytrees import Module, aside, pytree
 from invlift.unknowns.distributions import half_normal
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 
 def numbered(number, register=pytree):

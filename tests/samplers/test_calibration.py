@@ -7,12 +7,12 @@ from calibration import ranks_of, uniformity
 from without_gram_term import WithoutGramTerm
 
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import gaussian_noise
 from invlift.problems.problem import InverseProblem
 from invlift.samplers.kernels import ConstrainedHMC
 from invlift.unknowns.distributions import lognormal
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 pytestmark = [pytest.mark.slow, pytest.mark.long_chains]
 

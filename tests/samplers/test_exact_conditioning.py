@@ -6,12 +6,12 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 
 from invlift.lift.targets.lifted_form import Lifted
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.kernels import ConstrainedHMC
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 MATRIX = np.array([[1.0, 0.4, -0.3, 0.2], [0.2, -0.8, 0.5, 0.6]])
 OBSERVED = np.array([0.9, -0.4])

@@ -20,7 +20,7 @@ from invlift.problems.inverse_problem import inverse_problem
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 from invlift.unknowns.distributions import lognormal
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 NUM_SENSORS = 4
 #: Of those that count alike one: the rest is counted by test_density_kernels.

@@ -11,7 +11,7 @@ from structured import box_mesh
 
 from invlift.fem.fields.matern_prior import matern_prior
 from invlift.lift.targets.lifted import LiftedPosterior
-from invlift.models.jax_function import JaxFunction
+from invlift.models.base import JaxFunction
 from invlift.noise import known_noise
 from invlift.problems.problem import InverseProblem
 from invlift.samplers.kernels import ConstrainedHMC

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import jax
 import numpy as np
@@ -11,13 +10,18 @@ from scipy.spatial.distance import pdist
 
 from invlift.app.checks.findings import Finding
 from invlift.fem.electrodes.complete import IMPEDANCE
-from invlift.fem.electrodes.injections import distinct, patterns_of_pairs
-from invlift.fem.electrodes.quadrupoles import electrode_numbers, geometric_factors, patterns_of
+from invlift.fem.electrodes.quadrupoles import (
+    distinct,
+    electrode_numbers,
+    geometric_factors,
+    patterns_of,
+    patterns_of_pairs,
+)
 from invlift.fem.mesh.functionals import facet_sizes
-from invlift.models.combinations import Combinations
-from invlift.problems.problem import InverseProblem
-from invlift.programs.compilation import Program, program
-from invlift.unknowns.priors.partly_known import PartlyKnownPrior
+from invlift.models.joined import Combinations
+from invlift.problems.problem import InverseProblem, coefficients_at
+from invlift.programs.compilation import program
+from invlift.unknowns.priors.mapped import PartlyKnownPrior
 
 #: Relative errors of readings of uniform ground from which on there is a note, and a doubt in the
 #: verdict on a run.
@@ -38,11 +42,6 @@ REFINE = "refine the mesh at the ends of the electrodes, or set [mesh] refine_so
 @program
 def _readings(model, coefficients):
     return model(coefficients)
-
-
-@partial(Program, effort="none")
-def _transformed(prior, white):
-    return prior.transform(white)
 
 
 def check_electrodes(problem: InverseProblem) -> Finding:
@@ -85,7 +84,8 @@ def _contacts(
     if across.min() < FEW_EDGES:
         notes.append(f"fewer than {FEW_EDGES} edges are across an electrode")
     if IMPEDANCE in known.further and is_at_driven:
-        median = np.asarray(_transformed(problem.prior, np.zeros(problem.prior.num_white)))
+        white = np.zeros((1, problem.prior.num_white))
+        (median,) = np.asarray(coefficients_at(problem.prior, white))
         first = problem.prior.firsts[IMPEDANCE]
         impedances = median[first : first + len(names)]
         conductivity = np.exp(np.median(median[: len(known.fields[0].points)]))

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from invlift.app.checks.findings import Finding
-from invlift.problems.problem import InverseProblem, prediction
-from invlift.problems.reading_names import name_of_reading
+from invlift.problems.problem import InverseProblem, name_of_reading, prediction
 from invlift.problems.starts.search import MAX_MISFIT, Fit, Start
 from invlift.programs.compilation import program
 from invlift.standards import (

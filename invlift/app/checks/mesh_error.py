@@ -20,12 +20,10 @@ from invlift.lift.jacobians.krylov import conjugate_residuals
 from invlift.models.base import ForwardModel
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
-from invlift.problems.problem import InverseProblem
-from invlift.problems.reading_names import name_of_reading
+from invlift.problems.problem import InverseProblem, coefficients_at, name_of_reading
 from invlift.problems.starts.search import Fit
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.results import Run
-from invlift.unknowns.priors.base import Prior
 
 #: Largest error of a reading without a note, and without a doubt, in standard deviations of the
 #: noise; and largest shift of a posterior mean without a note, in posterior standard deviations.
@@ -137,7 +135,7 @@ def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
     near = searched, fit.white, fit.sd
     moves = [_moved(*near, *each)[0] for each in zip(of_prior, of_noise, strict=True)]
     whites = np.stack([fit.white, *(fit.white + np.asarray(each) for each in moves)])
-    centre, *draws = np.asarray(_transformed(problem.prior, whites))
+    centre, *draws = np.asarray(coefficients_at(problem.prior, whites))
     changes = _changes(problem.model, model, centre, np.stack(draws))
     changes = (problem.of_searched(np.asarray(each)) for each in changes)  # as the fit is
     bias, _, beyond = (extrapolated(each, finer.times) / fit.sd for each in changes)
@@ -269,12 +267,6 @@ def _moved(problem: InverseProblem, white, sd, of_prior, of_noise):
     along = conjugate_residuals(lambda y: y + push(pull(y)), right, SOLVED, MAX_PRODUCTS)
     move = of_prior + pull(along)
     return move, move @ move + jnp.sum(push(move) ** 2)
-
-
-@partial(Program, effort="none")
-def _transformed(prior: Prior, whites):
-    """Return the coefficients, (K, N), at each w of (K, m)."""
-    return jax.lax.map(prior.transform, whites)
 
 
 @partial(Program, effort="none")

@@ -7,8 +7,7 @@ import numpy as np
 from invlift.app.checks.findings import Finding
 from invlift.app.studies.simulate import draw_predictions
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
-from invlift.problems.problem import InverseProblem
-from invlift.problems.reading_names import name_of_reading
+from invlift.problems.problem import InverseProblem, name_of_reading
 
 #: Number of draws from the prior, and fewest finite ones for a comparison.
 NUM_DRAWS, FEWEST = 100, 20

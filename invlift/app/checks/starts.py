@@ -19,8 +19,7 @@ from invlift.models.named_model import NamedModel
 from invlift.problems.choice.lift_choice import Choice
 from invlift.problems.choice.partly_lifted import laplace_referred
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
-from invlift.problems.problem import InverseProblem
-from invlift.problems.reading_names import name_of_reading
+from invlift.problems.problem import InverseProblem, name_of_reading
 from invlift.problems.starts.landing import distance_from_manifold
 from invlift.problems.starts.search import Start, from_lifted, lifted_above
 from invlift.programs.compilation import program

@@ -15,7 +15,7 @@ from invlift.app.checks.findings import Finding
 from invlift.app.checks.posterior_draws import some_draws
 from invlift.posterior.names import PREDICTED
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
-from invlift.problems.problem import InverseProblem
+from invlift.problems.problem import InverseProblem, coefficients_at
 from invlift.programs.compilation import program
 from invlift.samplers.chains.results import Run
 
@@ -38,7 +38,7 @@ def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> lis
         return []
     rng = np.random.default_rng(seed)
     white = np.stack([problem.prior.sample(rng) for _ in range(NUM_DRAWS)])
-    coefficients = _transformed(problem.prior, white)
+    coefficients = coefficients_at(problem.prior, white)
     coarse = _solved(problem.model, coefficients)
     finding = _finding(coarse, _finer(problem, coefficients), "the prior", OF_PRIOR)
     return [
@@ -72,11 +72,6 @@ def _finding(coarse, finer, source: str, tolerance: float) -> Finding:
     if num_others <= MANY * len(coarse):
         return Finding("ok", "time step", detail)
     return Finding("note", "time step", detail)
-
-
-@program
-def _transformed(prior, white):
-    return jax.lax.map(prior.transform, white)
 
 
 @program

@@ -18,15 +18,21 @@ from invlift.fem.electrodes.complete import (
     mesh_with_electrodes,
     positions_in,
 )
-from invlift.fem.electrodes.injections import Injections, injections_of, patterns_of_pairs
 from invlift.fem.electrodes.offsets import Offset, electrode_offsets, with_offsets
 from invlift.fem.electrodes.point_electrodes import point_electrode_model
-from invlift.fem.electrodes.quadrupoles import electrode_numbers, patterns_of, pseudo_places
+from invlift.fem.electrodes.quadrupoles import (
+    Injections,
+    electrode_numbers,
+    injections_of,
+    patterns_of,
+    patterns_of_pairs,
+    pseudo_places,
+)
 from invlift.fem.electrodes.reference import difference_to_reference, less_reference
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.sensors import Sensors
 from invlift.models.base import ForwardModel
-from invlift.models.combinations import Combinations
+from invlift.models.joined import Combinations
 from invlift.tables.distributions import value_of
 from invlift.tables.voltages import read_voltages
 from invlift.unknowns.named import Unknown

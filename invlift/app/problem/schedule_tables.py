@@ -13,8 +13,7 @@ from invlift.errors import InputError, KeyPath, errors_at
 from invlift.fem.time.schedules import Schedule, oscillation, steps
 from invlift.files.tables import Table, number, problem
 from invlift.tables.dates import date_of
-from invlift.tables.steps import read_steps
-from invlift.tables.times import SECONDS, Clock, read_times
+from invlift.tables.times import SECONDS, Clock, read_steps, read_times
 
 _Number = number(-SIZE, SIZE)
 _Date = Annotated[str, Field(min_length=8)]

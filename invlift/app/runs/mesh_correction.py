@@ -10,12 +10,12 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.mesh.finer_mesh import extrapolated
 from invlift.models.base import ForwardModel
-from invlift.models.combinations import Combinations
 from invlift.models.corrected import Corrected, corrected
+from invlift.models.joined import Combinations
 from invlift.problems.choice.lift_choice import with_few_readings
 from invlift.problems.choice.merged import merged
 from invlift.problems.laplace_approximation import laplace_approximation
-from invlift.problems.problem import InverseProblem
+from invlift.problems.problem import InverseProblem, coefficients_at
 from invlift.programs.compilation import program
 
 
@@ -51,7 +51,7 @@ def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
     finer = refined(1)
     on_finer = merged(replace(problem, model=finer)).searched
     mode = laplace_approximation(with_few_readings(on_finer)).mode
-    centre = _transformed(problem.prior, problem.split(mode)[1])
+    centre = coefficients_at(problem.prior, problem.split(mode)[1][None])[0]
     return replace(problem, model=_corrected(problem.model, finer, centre))
 
 
@@ -68,14 +68,9 @@ def _corrected(model: ForwardModel, finer: ForwardModel, centre) -> ForwardModel
 
 def _refined(model: ForwardModel, coarse: Corrected, times: int = 1) -> Corrected:
     """Return the model on a refined mesh with the correction for its remaining error."""
-    left = 0.25**times
+    left, added = 0.25**times, coarse.added
     finer = model.on_mesh.refined(times)
-    return corrected(finer, left * coarse.offset, left * coarse.slope, coarse.centre)
-
-
-@program
-def _transformed(prior, white):
-    return prior.transform(white)
+    return corrected(finer, left * added.offset, left * added.slope, added.centre)
 
 
 @program

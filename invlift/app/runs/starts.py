@@ -18,8 +18,7 @@ from invlift.problems.laplace_approximation import (
     LaplaceApproximation,
     laplace_approximation,
 )
-from invlift.problems.problem import InverseProblem
-from invlift.problems.reading_names import name_of_reading, names_of_constraints
+from invlift.problems.problem import InverseProblem, name_of_reading, names_of_constraints
 from invlift.problems.starts.landing import (
     check_independent,
     distance_from_manifold,

@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import csr_array, eye_array
 
 from invlift.fem.electrodes.quadrupoles import shared_names, shares
-from invlift.fem.equations.linearly_mapped import LinearlyMapped, MappedExpansion
+from invlift.fem.equations.experiments import Experiments
+from invlift.fem.equations.linearly_mapped import LinearlyMapped
 from invlift.fem.linalg import sparse
 from invlift.fem.readings.locate import offset_name, rows_with_offset
 from invlift.fem.readings.sensors import Sensors
 from invlift.models.base import ForwardModel
-from invlift.models.combinations import Combinations
-from invlift.programs.pytrees import PyTree, static
+from invlift.models.corrected import AffineModel
+from invlift.models.joined import Combinations
 from invlift.unknowns.distributions import Distribution, repeated
 from invlift.unknowns.named import Unknown
 
@@ -93,61 +93,6 @@ def electrode_offsets(
     return offsets
 
 
-class WithNumbers(LinearlyMapped):
-    """The readings of a model followed by m further coefficients: F(x) and o, (r + m,).
-
-    The coefficients are (x, o), (N + m,).
-    """
-
-    num_further: int = static(kw_only=True)
-
-    def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Return noise-free readings and the further coefficients, (r + m,)."""
-        return self._with_further(super().__call__(coefficients), coefficients)
-
-    def linearise(
-        self, coefficients: jax.Array
-    ) -> tuple[tuple[jax.Array, jax.Array], MappedExpansion]:
-        """As :meth:`ForwardModel.linearise`."""
-        (value, jacobian), expansion = super().linearise(coefficients)
-        jacobian = self._with_further(jacobian, jnp.eye(self.num_coefficients))
-        value = self._with_further(value, coefficients)
-        return (value, jacobian), expansion._replace(jacobian=jacobian)
-
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, MappedExpansion]:
-        """As :meth:`ForwardModel.expand`."""
-        value, expansion = super().expand(coefficients)
-        return self._with_further(value, coefficients), expansion
-
-    def pull_back(self, expansion, pushed, weigh):
-        """As :meth:`ForwardModel.pull_back`; the further coefficients have no second derivative."""
-        return super().pull_back(
-            expansion, pushed, lambda rows: weigh(rows)[:, : -self.num_further]
-        )
-
-    def derivative(self, expansion: MappedExpansion, direction: jax.Array) -> jax.Array:
-        """As :meth:`ForwardModel.derivative`."""
-        of_readings = super().derivative(expansion, direction)
-        is_whole = expansion.jacobian is not None
-        return of_readings if is_whole else self._with_further(of_readings, direction)
-
-    def higher_derivative(
-        self, expansion: MappedExpansion, path: tuple[jax.Array, ...], lower: PyTree = ()
-    ) -> tuple[jax.Array, PyTree]:
-        """As :meth:`ForwardModel.higher_derivative`."""
-        of_readings, lower = super().higher_derivative(expansion, path, lower)
-        return jnp.concatenate([of_readings, jnp.zeros(self.num_further)]), lower
-
-    def alike(self) -> None:
-        """Return None: readings are combinations of these values, so the groups are not used."""
-
-    def _with_further(self, values, of_coefficients):
-        return jnp.concatenate([values, of_coefficients[-self.num_further :]])
-
-    def _byproducts(self, inner):
-        return {}
-
-
 def with_offsets(
     model: ForwardModel,
     offsets: Mapping[str, Offset],
@@ -175,21 +120,26 @@ def with_offsets(
     """
     laws = {name: each.unknown for name, each in offsets.items()}
     parts = [each.in_readings(sensors, weights) for each in offsets.values()]
-    every = np.hstack([matrix, *parts])
-    return Combinations(_with_numbers(model, laws), jax.device_put(every))
+    every = jax.device_put(np.hstack([matrix, *parts]))
+    return Combinations(_with_numbers(model, laws, matrix.shape[1]), every)
 
 
-def _with_numbers(model: ForwardModel, laws: Mapping[str, Unknown]) -> WithNumbers:
+def _with_numbers(model: ForwardModel, laws: Mapping[str, Unknown], num: int) -> Experiments:
+    """Return the model of F(x), (num,), followed by the offsets o, (m,)."""
     known, refined = model.on_mesh, model.on_mesh.refined
     whole = known._replace(
         further={**known.further, **laws},
-        refined=refined and (lambda times=1: _with_numbers(refined(times), laws)),
+        refined=refined and (lambda times=1: _with_numbers(refined(times), laws, num)),
     )
-    size = len(known.fields[0].points) + known.num_further
-    num = whole.num_further - known.num_further
-    return WithNumbers(
-        model,
-        sparse.sparse_matrix(csr_array(eye_array(size, size + num))),
-        whole,
-        num_further=num,
+    size, total = (len(known.fields[0].points) + each.num_further for each in (known, whole))
+    numbers = np.arange(num + total - size)
+    zeros, select = np.zeros(total - size), np.eye(total)[size:]
+    return Experiments(
+        equations=(
+            LinearlyMapped(model, sparse.sparse_matrix(csr_array(eye_array(size, total)))),
+            AffineModel(*jax.device_put((zeros, select, np.float64(0.0)))),
+        ),
+        places=tuple(map(sparse.as_index, np.split(numbers, [num]))),
+        solutions=(),
+        on_mesh=whole,
     )

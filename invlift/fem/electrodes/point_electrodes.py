@@ -35,7 +35,7 @@ from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
-from invlift.fem.readings.base import FIELD, extent
+from invlift.fem.readings.base import FIELD
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.programs.precision import require_float64
@@ -172,7 +172,7 @@ def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_arr
         at = positions[outside[0]]
         raise InputError(
             ("electrodes", int(outside[0] + 1)),
-            f"a position in the mesh {mesh.name!r}, which spans {extent(mesh)}",
+            f"a position in the mesh {mesh.name!r}, which spans {mesh.extent}",
             f"{place(at)}, {found.distances[outside[0]]:.4g} outside",
             "make the mesh of these positions, with the same signs and in the same unit",
         )

@@ -15,13 +15,13 @@ import jax
 import numpy as np
 from scipy.sparse import csr_array, eye_array
 
-from invlift.errors import InputError
+from invlift.errors import InputError, positive_number
 from invlift.fem.electrodes.quadrupoles import patterns_of
 from invlift.fem.equations.linearly_mapped import LinearlyMapped
 from invlift.fem.linalg import sparse
 from invlift.fem.readings.sensors import Sensors
 from invlift.models.base import ForwardModel
-from invlift.models.corrected import Shifted
+from invlift.models.corrected import AffineModel, Shifted
 from invlift.models.joined import Joined
 from invlift.models.on_mesh import OnMesh
 from invlift.programs.compilation import Program
@@ -41,9 +41,6 @@ class _Moved(LinearlyMapped):
 
     def at(self, coefficients):
         return self._mapped(coefficients) + self.origin
-
-    def _byproducts(self, inner):
-        return {}
 
 
 class ReferenceDifference(Joined):
@@ -103,9 +100,8 @@ def difference_to_reference(model: ForwardModel, conductivity: float | Lognormal
         If a known conductivity is not positive.
     """
     is_unknown = isinstance(conductivity, Lognormal)
-    if not is_unknown and not 0.0 < conductivity < math.inf:
-        where, remedy = ("reference", "conductivity"), "correct it"
-        raise InputError(where, "a positive number", f"{conductivity!r}", remedy)
+    if not is_unknown:
+        conductivity = positive_number(("reference", "conductivity"), conductivity)
     known = model.on_mesh
     size, rest = len(known.fields[0].points), known.num_further
     again = known.refined
@@ -117,7 +113,8 @@ def difference_to_reference(model: ForwardModel, conductivity: float | Lognormal
     if not is_unknown and not known.further:
         centre = np.full(size, math.log(conductivity))
         values = np.asarray(_readings(model, centre))
-        return Shifted(model, jax.device_put(-values), on_mesh=known)
+        added = AffineModel(*jax.device_put((-values, np.zeros((values.size, 1)), np.float64(0.0))))
+        return Shifted(model, added, known)
     impedances = np.arange(size, size + rest)
     total = size + rest + is_unknown
     whole = sparse.sparse_matrix(csr_array(eye_array(size + rest, total)))

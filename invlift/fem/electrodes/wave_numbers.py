@@ -18,8 +18,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import k0
 
-from invlift.fem.equations.equation import LinearEquation
-from invlift.fem.equations.equation_family import EquationFamily
+from invlift.fem.equations.equation import EquationFamily, LinearEquation
 from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import aside
 
@@ -91,10 +90,6 @@ class WaveNumbers(EquationFamily):
     def _weights(self, weighed):
         num = len(jax.tree.leaves(self.integrals)[0])
         return jnp.broadcast_to(weighed, (num, *weighed.shape))
-
-    def _kept(self, expansion):
-        """Drop the Jacobian: only that of the sum is used."""
-        return expansion._replace(jacobian=None)
 
     def _byproducts(self, parts):
         return {}

@@ -14,7 +14,7 @@ from invlift.fem.mesh.finer_mesh import OnFinerMesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation
 from invlift.fem.time.assembly import assemble_transient
-from invlift.models.combinations import Combinations
+from invlift.models.joined import Combinations
 from invlift.programs.precision import require_float64
 from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.priors.base import Prior

@@ -232,13 +232,8 @@ def _at_point(mesh: Mesh, where: str, point: Sequence[float]) -> tuple[np.ndarra
         cells, weights = mesh.find_cells(place[None])
         is_inside = cells[0] >= 0
     if not is_inside:
-        box = " to ".join(str(edge.tolist()) for edge in (mesh.points.min(0), mesh.points.max(0)))
-        raise InputError(
-            where,
-            f"{mesh.dim} coordinates of a place inside the mesh {mesh.name!r}, which spans {box}",
-            f"{place.tolist()}",
-            "correct it",
-        )
+        expected = f"{mesh.dim} coordinates of a place inside the mesh {mesh.name!r}, which spans "
+        raise InputError(where, expected + mesh.extent, f"{place.tolist()}", "correct it")
     if mesh.is_on_sides(place[None]).any():
         remedy = "move it to one of its sides"
         raise InputError(where, "a place beside the barrier", f"{place.tolist()}, on it", remedy)

@@ -26,7 +26,8 @@ from invlift.fem.equations.combined_equation import combined_equation
 from invlift.fem.equations.system import EquationSystem, Solved, readings_by_load
 from invlift.fem.linalg import sparse
 from invlift.models.base import ForwardModel, first_of_same
-from invlift.models.joined import CombinedReadings
+from invlift.models.joined import CombinedReadings, Joined
+from invlift.programs.pytrees import PyTree
 
 
 class LinearEquation(EquationSystem):
@@ -120,10 +121,6 @@ class LinearEquation(EquationSystem):
         solutions = self._extend(unknowns, held)
         parts = coefficients, factor, solutions, self._by_name(solutions), observation
         return self._read(observation, unknowns, at_held, coefficients), Solved(*parts)
-
-    def push_forward(self, expansion: Solved, directions: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return the Jacobian times directions D, (N, k) to (d, k), and D for :meth:`pull_back`."""
-        return expansion.jacobian @ directions, directions
 
     def pull_back(
         self,
@@ -323,3 +320,38 @@ class LinearEquation(EquationSystem):
             rhs = rhs - self._sum_of_forces(term, forces)
             reactions = reactions + term.reactions(forces)
         return rhs, held, (reactions, offsets)
+
+
+class EquationFamily(Joined):
+    """Readings that depend linearly on the readings of K equations of one structure.
+
+    A subclass has an ``equation``, and defines :attr:`_parameters`, :meth:`_member` and the
+    abstract methods of :class:`~invlift.models.joined.Joined`.  Data of the equations are arrays
+    (K, ...).
+    """
+
+    @property
+    def _parameters(self) -> PyTree:
+        """Parameters in which the equations differ: arrays (K, ...)."""
+        raise NotImplementedError
+
+    def _member(self, parameters: PyTree) -> LinearEquation:
+        """Return the equation of one entry of the parameters."""
+        raise NotImplementedError
+
+    @property
+    def _models(self):
+        return (self.equation,)
+
+    def _kept(self, expansion):
+        """Drop the Jacobian: only that of the joined readings is used."""
+        return expansion._replace(jacobian=None)
+
+    def _each(self, fn, *parts):
+        """Apply fn to each equation and its parts, one after another; return results (K, ...)."""
+
+        def one(given):
+            parameters, *own = given
+            return fn(self._member(parameters), *own)
+
+        return jax.lax.map(one, (self._parameters, *parts))

@@ -16,14 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.fem.equations.linearly_mapped import LinearlyMapped
-from invlift.fem.equations.system import EquationSystem
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.finer_mesh import extrapolated
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import refined
 from invlift.models.base import ForwardModel
-from invlift.models.joined import Joined
 from invlift.programs.compilation import Program
 
 
@@ -102,26 +99,11 @@ def error_map(
 @partial(Program, effort="none")
 def _differences(model, finer, nested, coefficients, weights):
     """Return the contributions without extrapolation, at the nodes of the model's solution."""
-    coarse = _of_equations(_coarse, model, coefficients, weights)
+    coarse = model.of_equations(_coarse, coefficients, weights)
     fine = partial(_of_equation, nested)
-    parts = jax.tree.leaves(_of_equations(fine, finer, coefficients, weights, coarse))
+    parts = jax.tree.leaves(finer.of_equations(fine, coefficients, weights, coarse))
     size = nested.nodes.shape[1]
     return sum(each.reshape(-1, len(weights), size).sum(axis=0) for each in parts)
-
-
-def _of_equations(fn, model, coefficients, weights, *parts):
-    """Apply a function to each equation of a model, with its weights and parts."""
-    if isinstance(model, EquationSystem):
-        return fn(model, coefficients, weights, *parts)
-    if isinstance(model, Joined):
-
-        def of_each(model, weights, *parts):
-            return _of_equations(fn, model, coefficients, weights, *parts)
-
-        return model.of_each(of_each, weights, *parts)
-    if isinstance(model, LinearlyMapped):
-        coefficients = model.at(coefficients)
-    return _of_equations(fn, model.model, coefficients, weights, *parts)
 
 
 def _coarse(equation, coefficients, weights):

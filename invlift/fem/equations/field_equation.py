@@ -18,7 +18,7 @@ import skfem
 from scipy.sparse import block_diag, csr_array
 from skfem.element import DiscreteField
 
-from invlift.errors import InputError
+from invlift.errors import InputError, positive_number
 from invlift.fem.equations.conditions import exchange_load, facet_mass
 from invlift.fem.equations.discretisation import OfThickness, cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
@@ -33,12 +33,12 @@ from invlift.fem.equations.forms import (
     conduction,
     exchange,
 )
-from invlift.fem.equations.unknown_conditions import Parts, one_number
+from invlift.fem.equations.unknown_conditions import Parts
 from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FIELD, FLUXES, UNKNOWNS, Weights
 from invlift.fem.readings.locate import Observation
-from invlift.unknowns.distributions import Distribution, is_distribution
+from invlift.unknowns.distributions import Distribution, is_distribution, one_number
 
 
 class Body(NamedTuple):
@@ -137,10 +137,8 @@ def _by_group(
                 raise InputError(where, "an unknown of another name", name, remedy)
             unknowns[name] = one_number(where, value, is_positive=True)
             numbers[group] = name
-            continue
-        if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
-            raise InputError(where, "a positive number", f"{value!r}", f"give {what}")
-        numbers[group] = float(value)
+        else:
+            numbers[group] = positive_number(where, value, f"give {what}")
     return numbers, unknowns
 
 
@@ -180,8 +178,7 @@ def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndar
     for name, value in (known or {}).items():
         where = ("conductivity", name)
         cells = mesh.cells_of(name, where)
-        if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
-            raise InputError(where, "a positive number", f"{value!r}", "give its conductivity")
+        value = positive_number(where, value, "give its conductivity")
         if not np.isnan(logarithms[cells]).all():
             expected, remedy = "a subdomain that no other overlaps", "name disjoint ones"
             raise InputError(where, expected, "one that another overlaps", remedy)
@@ -331,22 +328,23 @@ def _exchange(body: Body, parts: Parts, group: str, dof: int, numbers) -> Form:
     num = facets.element_dofs.shape[1]
     dofs = np.concatenate([facets.element_dofs, np.full((1, num), dof)])
     coefficient, _ = parts.robin[group]
-    if isinstance(coefficient, str):
-        return Form(facets, exchange, location=np.full(num, numbers[coefficient][0]), dofs=dofs)
     if np.ndim(coefficient):
         coefficient = np.asarray(coefficient)[facets.element_dofs]
-    else:
-        coefficient = np.full(num, coefficient)
-    return Form(facets, exchange, dofs=dofs, known=coefficient)
+    return Form(facets, exchange, dofs=dofs, **_coefficient(facets, coefficient, numbers))
+
+
+def _coefficient(facets, value: float | np.ndarray | str, numbers) -> dict[str, np.ndarray]:
+    """Return the arguments of a form for a known coefficient, or for the name of an unknown one."""
+    num = facets.element_dofs.shape[1]
+    if isinstance(value, str):
+        return {"location": np.full(num, numbers[value][0])}
+    return {"known": np.asarray(value) if np.ndim(value) else np.full(num, value)}
 
 
 def _along(body: Body, group: str, value: float | str, numbers) -> Form:
     """Return the form of the flow along a line."""
     edges = facet_basis(body.basis, body.mesh, group)
-    num = edges.element_dofs.shape[1]
-    if isinstance(value, str):
-        return Form(edges, along_line, location=np.full(num, numbers[value][0]))
-    return Form(edges, along_line, known=np.full(num, value))
+    return Form(edges, along_line, **_coefficient(edges, value, numbers))
 
 
 def _across(body: Body, group: str, numbers) -> Form:
@@ -363,10 +361,8 @@ def _across(body: Body, group: str, numbers) -> Form:
         for (each,), is_own in zip(facets.basis, is_double, strict=True)
     ]
     whole = np.concatenate([dofs, partner[dofs]])
-    value, num = body.barriers[group], dofs.shape[1]
-    if isinstance(value, str):
-        return Form(facets, across, location=np.full(num, numbers[value][0]), dofs=whole)
-    return Form(facets, across, known=np.full(num, value), dofs=whole)
+    coefficient = _coefficient(facets, body.barriers[group], numbers)
+    return Form(facets, across, dofs=whole, **coefficient)
 
 
 def _tests(body: Body, groups: Sequence[str], parts: Parts, outside: Mapping[str, int], size: int):

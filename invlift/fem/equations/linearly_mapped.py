@@ -35,8 +35,6 @@ class MappedExpansion(NamedTuple):
 class LinearlyMapped(AroundModel):
     """A model as a function of coefficients x, (N,), where its coefficients are P x.
 
-    A subclass defines :meth:`_byproducts`.
-
     Attributes
     ----------
     model : ForwardModel
@@ -75,12 +73,6 @@ class LinearlyMapped(AroundModel):
         """As :meth:`ForwardModel.expand`."""
         value, inner = self.model.expand(self.at(coefficients))
         return value, MappedExpansion(inner, None, self._byproducts(inner))
-
-    def push_forward(
-        self, expansion: MappedExpansion, directions: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Return the Jacobian times directions, (N, k) to (d, k), and these for `pull_back`."""
-        return expansion.jacobian @ directions, directions
 
     def pull_back(
         self,
@@ -124,6 +116,10 @@ class LinearlyMapped(AroundModel):
         known = self.on_mesh._replace(sensors=None)
         return replace(self, model=self.model.of_readings(rows), on_mesh=known)
 
+    def of_equations(self, fn, coefficients, weights, *parts):
+        """As :meth:`ForwardModel.of_equations`, applied to the inner model."""
+        return self.model.of_equations(fn, self.at(coefficients), weights, *parts)
+
     def at(self, coefficients):
         """Return the coefficients of the inner model, (M,)."""
         return self._mapped(coefficients)
@@ -133,5 +129,5 @@ class LinearlyMapped(AroundModel):
         return (self.matrix @ direction[:, None])[:, 0]
 
     def _byproducts(self, inner: PyTree) -> dict[str, jax.Array]:
-        """Return the byproducts of this model from the expansion of the inner model."""
-        raise NotImplementedError
+        """Return the byproducts of this model from the expansion of the inner model: none here."""
+        return {}

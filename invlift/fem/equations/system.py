@@ -140,6 +140,10 @@ class EquationSystem(ForwardModel):
             adjoints, jnp.zeros((held.shape[0], read.shape[1]))
         )
 
+    def of_equations(self, fn, coefficients, weights, *parts):
+        """As :meth:`ForwardModel.of_equations`: this one."""
+        return fn(self, coefficients, weights, *parts)
+
     def tested(
         self,
         coefficients: jax.Array,

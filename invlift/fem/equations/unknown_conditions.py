@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import skfem
 
-from invlift.errors import InputError, KeyPath, as_path, closest, errors_at
+from invlift.errors import InputError, KeyPath, closest
 from invlift.fem.equations.conditions import (
+    changed,
     check_conditions,
     coefficient_on,
     held_values,
@@ -24,10 +26,12 @@ from invlift.fem.equations.conditions import (
 from invlift.fem.fields.random_field import RandomField
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.time.schedules import check_is_steady
-from invlift.unknowns.distributions import Distribution, as_distribution, is_distribution, normal
+from invlift.unknowns.distributions import Distribution, is_distribution, normal, one_number
 
-#: Keys of conditions whose numbers may be unknown.
-KEYS = "source", "dirichlet", "neumann", "robin", "point_sources"
+#: Keys of conditions whose numbers may be unknown, in the order of their unknowns.
+KEYS = "dirichlet", "source", "neumann", "point_sources", "robin"
+#: First part of the place of a point source, as in :func:`changed`.
+POINT = "point_source"
 
 
 class Unit(NamedTuple):
@@ -101,122 +105,67 @@ def parts_of(
         close = closest(key, KEYS)
         remedy = f"did you mean {close!r}?" if close else "remove it"
         raise InputError(f"condition {key}", f"one of {', '.join(KEYS)}", repr(key), remedy)
-    given = {key: conditions.get(key) or {} for key in ("dirichlet", "neumann", "robin")}
-    points = conditions.get("point_sources") or ()
-    check_conditions(mesh, **given, point_sources=points)
-    unknowns = _Unknowns(mesh, prefix)
-    held = dict.fromkeys(given["dirichlet"], 0.0)
-    values = dict(held)
-    for group, value in given["dirichlet"].items():
-        where = ("dirichlet", group)
-        if isinstance(value, RandomField):
-            nodes = np.unique(mesh.facets(group))
+    given = {key: conditions[key] for key in KEYS if key in conditions}
+    named = {key: given.get(key) or {} for key in KEYS if key != "source"}
+    check_conditions(mesh, **named)
+    held = dict.fromkeys(named["dirichlet"], 0.0)
+    units: dict[str, Unit] = {}
+    unknowns: dict[str, Distribution] = {}
+
+    def add(where: KeyPath, distribution: Distribution, unit: Callable[[], Unit] | None) -> str:
+        """Add an unknown, and return its name."""
+        *parts, key = (*where[:2], "point_sources") if where[0] == POINT else (*where, where[0])
+        name = re.sub(r"\W", "_", prefix(key) + "_".join(map(str, parts)))
+        if name in unknowns:
+            remedy = "rename a group: names have letters and digits in results"
+            raise InputError(where, "an unknown of another name", name, remedy)
+        unknowns[name] = distribution
+        if unit is not None:
+            units[name] = unit()
+        return name
+
+    def unit_of(where: KeyPath) -> Unit:
+        if where[0] == "dirichlet":
+            return Unit(values=held_values(mesh, held | {where[1]: 1.0})[1][None])
+        if where[0] == "robin":
+            return Unit(ambient=where[1])
+        one = changed(_loads(given), lambda at, _: float(at == where))
+        return Unit(load=load_of(mesh, basis, **one)[None])
+
+    def known(where: KeyPath, value) -> Any:
+        """Return a known value, 0 for an unknown one, or the name of an unknown coefficient."""
+        check_is_steady(value)
+        if where[0] == "dirichlet" and isinstance(value, RandomField):
+            nodes = np.unique(mesh.facets(where[1]))
             modes = value.modes(mesh.points[nodes], where)
             nodal = np.zeros((modes.shape[1], mesh.num_nodes))
             nodal[:, nodes] = modes.T
-            units = [held_values(mesh, held | {group: each})[1] for each in nodal]
-            scores = normal(np.zeros(len(units)), 1.0)
-            unknowns.add(
-                "dirichlet", where, scores, lambda units=units: Unit(values=np.stack(units))
-            )
-            values[group] = value.mean
-        else:
-            unit = lambda group=group: Unit(  # noqa: E731
-                values=held_values(mesh, held | {group: 1.0})[1][None]
-            )
-            values[group] = unknowns.known("dirichlet", where, value, unit)
+            each = [held_values(mesh, held | {where[1]: mode})[1] for mode in nodal]
+            add(where, normal(np.zeros(len(each)), 1.0), lambda: Unit(values=np.stack(each)))
+            return value.mean
+        is_coefficient = where[2:] == ("coefficient",)
+        if is_distribution(value):
+            distribution = one_number(where, value, is_positive=is_coefficient)
+            name = add(where, distribution, None if is_coefficient else partial(unit_of, where))
+            return name if is_coefficient else 0.0
+        return coefficient_on(mesh, where[1], value) if is_coefficient else value
 
-    def load(**of_one) -> Callable[[], Unit]:
-        return lambda: Unit(load=load_of(mesh, basis, **of_one)[None])
-
-    source = conditions.get("source", 0.0)
-    if isinstance(source, Mapping):
-        source = {
-            name: unknowns.known("source", ("source", name), value, load(source={name: 1.0}))
-            for name, value in source.items()
-        }
-    else:
-        source = unknowns.known("source", "source", source, load(source=1.0))
-    neumann = {
-        group: unknowns.known("neumann", ("neumann", group), value, load(neumann={group: 1.0}))
-        for group, value in given["neumann"].items()
+    found = changed(given, known)
+    robin = {
+        group: (coefficient, on_boundary(mesh, group, ("robin", group, "ambient"), ambient))
+        for group, (coefficient, ambient) in found.get("robin", {}).items()
     }
-    known_points = []
-    for number, (place, strength) in enumerate(points, start=1):
-        unit, where = load(point_sources=[(place, 1.0)]), ("point_source", number)
-        known_points.append((place, unknowns.known("point_sources", where, strength, unit)))
-    robin = {}
-    for group, (coefficient, ambient) in given["robin"].items():
-        where = ("robin", group, "ambient")
-        unit = lambda group=group: Unit(ambient=group)  # noqa: E731
-        robin[group] = (
-            unknowns.coefficient(group, coefficient),
-            on_boundary(mesh, group, where, unknowns.known("robin", where, ambient, unit)),
-        )
     return Parts(
-        load_of(mesh, basis, source=source, neumann=neumann, point_sources=known_points),
-        *held_values(mesh, values),
+        load_of(mesh, basis, **_loads(found)),
+        *held_values(mesh, found.get("dirichlet", {})),
         tuple(held),
         robin,
-        unknowns.units,
-        unknowns.unknowns,
+        units,
+        unknowns,
     )
 
 
-class _Unknowns:
-    """Unknowns of the conditions found so far, by name."""
-
-    def __init__(self, mesh: Mesh, prefix: Callable[[str], str]) -> None:
-        self.mesh, self.prefix = mesh, prefix
-        self.units: dict[str, Unit] = {}
-        self.unknowns: dict[str, Distribution] = {}
-
-    def add(
-        self, key: str, where: str | KeyPath, distribution, unit: Callable[[], Unit] | None
-    ) -> str:
-        """Add an unknown, and return its name."""
-        name = re.sub(r"\W", "_", self.prefix(key) + "_".join(map(str, as_path(where))))
-        if name in self.unknowns:
-            remedy = "rename a group: names have letters and digits in results"
-            raise InputError(where, "an unknown of another name", name, remedy)
-        self.unknowns[name] = distribution
-        if unit is not None:
-            self.units[name] = unit()
-        return name
-
-    def known(self, key: str, where: str | KeyPath, value, unit: Callable[[], Unit]):
-        """Return the value, or zero if it is unknown; add the unknown."""
-        check_is_steady(value)
-        if not is_distribution(value):
-            return value
-        self.add(key, where, one_number(where, value), unit)
-        return 0.0
-
-    def coefficient(self, group: str, value):
-        """Return a Robin coefficient, or the name of an unknown one; add the unknown."""
-        check_is_steady(value)
-        if not is_distribution(value):
-            return coefficient_on(self.mesh, group, value)
-        where = ("robin", group, "coefficient")
-        return self.add("robin", where, one_number(where, value, is_positive=True), None)
-
-
-def one_number(where: str | KeyPath, value, *, is_positive: bool = False) -> Distribution:
-    """Return the distribution of one number, and check its shape and, if required, its support.
-
-    Raises
-    ------
-    InputError
-        If the value is not such a distribution.
-    """
-    with errors_at(where):
-        found = as_distribution(value)
-    if found.shape != ():
-        raise InputError(where, "a distribution of one number", f"shape {found.shape}", "give one")
-    if is_positive and not found.support[0] >= 0.0:
-        expected, remedy = (
-            "a distribution of a positive number",
-            "give lognormal(median=..., factor=2), say",
-        )
-        raise InputError(where, expected, f"{value!r}"[:80], remedy)
-    return found
+def _loads(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the conditions that are loads."""
+    keys = "source", "neumann", "point_sources"
+    return {key: conditions[key] for key in keys if key in conditions}

@@ -28,7 +28,7 @@ from invlift.fem.fields.hyperpriors import log_at_zero, log_moments, log_value
 from invlift.fem.fields.matern import (
     MaternPrior,
     Matrices,
-    unscaled_root,
+    Root,
 )
 from invlift.fem.mesh.mesh import Mesh
 from invlift.programs.compilation import program
@@ -149,14 +149,9 @@ class HierarchicalMaternPrior(Prior):
             half = partial(_half_solve_transpose, 0, matrices, factor, log_kappa)
         else:
             half = partial(linalg.half_solve_transpose, factor)
-        columns = unscaled_root(
-            white[self.num_hyper :, None],
-            alpha=self.alpha,
-            noise_scale=matrices.noise_scale,
-            mass=partial(matrices.pattern.product, matrices.mass),
-            solve=solve,
-            half_solve_transpose=half,
-        )
+        mass = partial(matrices.pattern.product, matrices.mass)
+        root = Root(self.alpha, matrices.noise_scale, mass, solve, None, half)
+        columns = root.times(white[self.num_hyper :, None])
         return self.mean + scale * columns[:, 0]
 
     def linearise(self, white: jax.Array) -> tuple[jax.Array, HierarchicalTangent]:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.fem import linalg
-from invlift.fem.fields.matern import unscaled_root, unscaled_root_transpose
+from invlift.fem.fields.matern import Root
 from invlift.programs.pytrees import Module
 from invlift.unknowns.priors.base import Prior
 
@@ -173,26 +173,18 @@ class Along:
 
             return apply
 
-        unscaled_root(
-            columns,
-            alpha=self.prior.alpha,
-            noise_scale=self.prior.matrices.noise_scale,
-            mass=self._mass,
-            solve=recorded(self._solve),
-            half_solve_transpose=recorded(partial(self._half, "half_solve_transpose")),
-        )
+        self._root(recorded).times(columns)
         return tuple(stages)
 
     def root_transpose(self, columns: jax.Array) -> jax.Array:
         """Return tau S^T times columns, (q, N, k)."""
-        return unscaled_root_transpose(
-            columns,
-            alpha=self.prior.alpha,
-            noise_scale=self.prior.matrices.noise_scale,
-            mass=self._mass,
-            solve=self._solve,
-            half_solve=partial(self._half, "half_solve"),
-        )
+        return self._root(lambda operation: operation).transposed(columns)
+
+    def _root(self, of_solves: Callable[[Callable], Callable]) -> Root:
+        """Return the root whose solves are changed by a function."""
+        halves = (partial(self._half, name) for name in ("half_solve", "half_solve_transpose"))
+        solves = map(of_solves, (self._solve, *halves))
+        return Root(self.prior.alpha, self.prior.matrices.noise_scale, self._mass, *solves)
 
     def _solve(self, columns, known=()):
         """Solve (K x)^(n) = f^(n) for x^(n), where Leibniz's rule gives the lower-order terms."""

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, errors_at
+from invlift.errors import InputError
 from invlift.programs.compilation import program
-from invlift.unknowns.distributions import Distribution, Lognormal, as_distribution, is_distribution
+from invlift.unknowns.distributions import Distribution, Lognormal, is_distribution, one_number
 
 #: Largest standard deviation of a logarithm; it is a factor of 7 of the value.
 MAX_LOG_SD = 2.0
@@ -51,15 +51,7 @@ def checked(name: str, value: float | Distribution) -> float | Distribution:
     if not is_distribution(value):
         return value
     where = ("prior", name)
-    with errors_at(where):
-        part = as_distribution(value)
-    if part.shape != () or not part.support[0] >= 0.0:
-        raise InputError(
-            where,
-            "a number, or a distribution of a positive number",
-            f"{value!r}"[:80],
-            "give lognormal(median=..., factor=1.6), for example",
-        )
+    part = one_number(where, value, is_positive=True)
     log_sd = log_moments(part).log_sd
     if not log_sd <= MAX_LOG_SD:
         raise InputError(

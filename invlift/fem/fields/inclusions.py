@@ -20,7 +20,7 @@ from jax.scipy.special import ndtr
 from scipy import special
 from scipy.interpolate import CubicSpline
 
-from invlift.errors import InputError
+from invlift.errors import InputError, positive_number
 from invlift.fem.fields.base import Nominal
 from invlift.fem.fields.hyperpriors import checked, log_moments
 from invlift.fem.fields.matern_prior import matern_prior
@@ -199,11 +199,9 @@ def inclusion_prior(
         if isinstance(value, Distribution):
             parts[f"prior_{name}"] = value
             levels[name] = log_moments(value).log_mean
-        elif 0.0 < value < math.inf:
-            logs[name] = np.float64(math.log(value))
-            levels[name] = math.log(value)
         else:
-            raise InputError(("prior", name), "a positive number", f"{value!r}", "correct it")
+            levels[name] = math.log(positive_number(("prior", name), value))
+            logs[name] = np.float64(levels[name])
     if names[1:] and not levels["resistive"] < levels[BACKGROUND] < levels["conductive"]:
         expected = "a resistive material below the background, and a conductive one above it"
         found = ", ".join(f"{name} {math.exp(each):.3g}" for name, each in levels.items())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -85,34 +86,21 @@ class MaternPrior(AffinePrior):
     mesh: Mesh | None = aside()
     nominal: tuple[Nominal, ...] | None = aside()
 
-    @property
-    def num_white(self) -> int:
-        """Length N of the white noise."""
-        return self.mean.shape[0]
-
     def sqrt(self, white: jax.Array) -> jax.Array:
         """Return S w for w of shape (N,) or (N, k)."""
-        columns = unscaled_root(
-            white.reshape(self.num_white, -1),
-            alpha=self.alpha,
-            noise_scale=self.noise_scale,
-            mass=self.mass,
-            solve=partial(linalg.solve, self.factor),
-            half_solve_transpose=partial(linalg.half_solve_transpose, self.factor),
-        )
+        columns = self._root.times(white.reshape(self.num_white, -1))
         return columns.reshape(white.shape) * (1.0 / self.tau)
 
     def sqrt_transpose(self, field_values: jax.Array) -> jax.Array:
         """Return S^T v for v of shape (N,) or (N, k)."""
-        columns = unscaled_root_transpose(
-            field_values.reshape(self.num_white, -1),
-            alpha=self.alpha,
-            noise_scale=self.noise_scale,
-            mass=self.mass,
-            solve=partial(linalg.solve, self.factor),
-            half_solve=partial(linalg.half_solve, self.factor),
-        )
+        columns = self._root.transposed(field_values.reshape(self.num_white, -1))
         return columns.reshape(field_values.shape) * (1.0 / self.tau)
+
+    @property
+    def _root(self) -> Root:
+        solves = linalg.solve, linalg.half_solve, linalg.half_solve_transpose
+        solves = (partial(each, self.factor) for each in solves)
+        return Root(self.alpha, self.noise_scale, self.mass, *solves)
 
     def pointwise_std(self, corners: np.ndarray | None = None) -> np.ndarray:
         """Return the realised prior standard deviation at each node, (N,): sqrt(diag(S S^T)).
@@ -140,45 +128,42 @@ class MaternPrior(AffinePrior):
         return self.pattern.product(self.mass_values, columns)
 
 
-def unscaled_root(
-    columns,
-    *,
-    alpha: int,
-    noise_scale,
-    mass: Callable,
-    solve: Callable,
-    half_solve_transpose: Callable,
-):
-    """Return tau S times columns.
+class Root(NamedTuple):
+    """tau S, in products with columns (..., N, k), a shape that all functions preserve.
 
-    Parameters
+    Attributes
     ----------
-    columns : (..., N, k)
-        The callables must accept this shape.
     alpha : int
     noise_scale : (N,)
         Diagonal of D^(1/2).
-    mass, solve, half_solve_transpose : callable
-        Products with M, K^-1 and L^-T, shape preserved.
+    mass, solve, half_solve, half_solve_transpose : callable
+        Products with M, K^-1, L^-1 and L^-T.
     """
-    if alpha % 2 == 0:
-        columns = solve(noise_scale[:, None] * columns)
-    else:
-        columns = half_solve_transpose(columns)
-    for _ in range((alpha - 1) // 2):
-        columns = solve(mass(columns))
-    return columns
 
+    alpha: int
+    noise_scale: jax.Array
+    mass: Callable
+    solve: Callable
+    half_solve: Callable
+    half_solve_transpose: Callable
 
-def unscaled_root_transpose(
-    columns, *, alpha: int, noise_scale, mass: Callable, solve: Callable, half_solve: Callable
-):
-    """Return tau S^T times columns; as :func:`unscaled_root`, but ``half_solve`` applies L^-1."""
-    for _ in range((alpha - 1) // 2):
-        columns = mass(solve(columns))
-    if alpha % 2:
-        return half_solve(columns)
-    return noise_scale[:, None] * solve(columns)
+    def times(self, columns):
+        """Return tau S times columns."""
+        if self.alpha % 2 == 0:
+            columns = self.solve(self.noise_scale[:, None] * columns)
+        else:
+            columns = self.half_solve_transpose(columns)
+        for _ in range((self.alpha - 1) // 2):
+            columns = self.solve(self.mass(columns))
+        return columns
+
+    def transposed(self, columns):
+        """Return tau S^T times columns."""
+        for _ in range((self.alpha - 1) // 2):
+            columns = self.mass(self.solve(columns))
+        if self.alpha % 2:
+            return self.half_solve(columns)
+        return self.noise_scale[:, None] * self.solve(columns)
 
 
 def _variance(prior: MaternPrior) -> np.ndarray:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_numbers
 
 #: Largest coordinate, and smallest extent of a body, in its length unit: their squares, cubes and
 #: inverses must also be finite.
@@ -34,10 +34,7 @@ def place(point: np.ndarray) -> str:
 def checked_places(points, dim: int) -> np.ndarray:
     """Return points as an array (k, dim) of finite numbers, or raise an InputError."""
     expected, remedy = f"an array (k, {dim}) of finite numbers", "give x, y[, z] of each"
-    try:
-        points = np.asarray(points, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError("points", expected, f"{points!r}"[:80], remedy) from None
+    points = as_numbers("points", points, expected, remedy)
     if points.ndim != 2 or points.shape[1] != dim:
         raise InputError("points", expected, f"shape {points.shape}", remedy)
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))

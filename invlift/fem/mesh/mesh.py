@@ -102,6 +102,11 @@ class Mesh:
         return len(self.cells)
 
     @property
+    def extent(self) -> str:
+        """Text with the corners of the bounding box."""
+        return " to ".join(mesh_checks.place(end(self.points, axis=0)) for end in (np.min, np.max))
+
+    @property
     def diameter(self) -> float:
         """Diagonal of the bounding box, in length units: the scale of geometric tolerances."""
         return float(np.linalg.norm(np.ptp(self.points, axis=0)))
@@ -252,12 +257,11 @@ class Mesh:
         outside = np.flatnonzero(cell < 0)
         if outside.size:
             first, others = mesh_checks.place(points[outside[0]]), mesh_checks.listing(outside, 8)
-            box = (mesh_checks.place(corner(self.points, axis=0)) for corner in (np.min, np.max))
             raise InputError(
                 f"points, row {outside[0]}",
                 f"points inside the mesh {self.name!r}",
                 f"{first}, which is outside; rows outside: {others}",
-                f"the mesh spans {' to '.join(box)}",
+                f"the mesh spans {self.extent}",
             )
         if place == "cell":
             return functionals.rows_of(cell[:, None], np.ones((len(cell), 1)), self.num_cells)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats.qmc import Halton
 
 from invlift.errors import InputError
+from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import (
     SOLUTION,
@@ -66,9 +67,8 @@ def _mean_round(mesh: Mesh, middle: np.ndarray, radius: float):
         if inside.all():
             break
     weights = weights[inside] / weights[inside].sum()
-    matrix = np.zeros((1, mesh.num_nodes))
-    np.add.at(matrix[0], mesh.cells[cells[inside]], weights[:, None] * shapes[inside])
-    return matrix
+    shares = weights[:, None] * shapes[inside]
+    return rows_of(mesh.cells[cells[inside]].reshape(1, -1), shares.reshape(1, -1), mesh.num_nodes)
 
 
 def _points_of_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +103,7 @@ def _spread_in_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _weights_of(matrix) -> Weights:
     """Return the weights in the only row of a matrix, (1, num_nodes)."""
-    row = matrix.toarray()[0] if hasattr(matrix, "toarray") else matrix[0]
+    row = matrix.toarray()[0]
     nodes = np.flatnonzero(row)
     return Weights(nodes[None], row[None, nodes])
 

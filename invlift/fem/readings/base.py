@@ -150,7 +150,7 @@ def _raise_outside(mesh, sensors, points, away, distances, closest):
     first, rows = away[0], sensors.rows[away]
     others = f"; rows outside: {listing(rows, 8)}" if len(away) > 1 else ""
     if sensors.kinds is None and len(away) == len(sensors.values):  # else they are not all rows
-        remedy = f"all rows are outside: check the units, the mesh spans {extent(mesh)}; [mesh] "
+        remedy = f"all rows are outside: check the units, the mesh spans {mesh.extent}; [mesh] "
         remedy += "unit and [units] length convert lengths"
     else:
         remedy = 'correct it, or choose outside = "project" or "drop"'
@@ -161,8 +161,3 @@ def _raise_outside(mesh, sensors, points, away, distances, closest):
         f"(closest point {place(closest)}){others}",
         remedy,
     )
-
-
-def extent(mesh: Mesh) -> str:
-    """Return the bounding box of a mesh as text."""
-    return f"{place(mesh.points.min(axis=0))} to {place(mesh.points.max(axis=0))}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Weights, at_row, extent, scattered
+from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Weights, at_row, scattered
 from invlift.fem.readings.kinds import KINDS
 from invlift.fem.readings.sensors import Sensors
 from invlift.unknowns.distributions import Distribution, as_distribution
@@ -144,7 +144,7 @@ def locate(
             sensors.name,
             f"at least one sensor inside the mesh {mesh.name!r}",
             f"all {len(distances)} outside, the closest by {distances.min():.6g}",
-            f"check the units: the mesh spans {extent(mesh)}",
+            f"check the units: the mesh spans {mesh.extent}",
         )
     unknowns = {
         offset_name(group): as_distribution(part) for group, part in (offsets or {}).items()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from invlift.errors import InputError, KeyPath, errors_at
+from invlift.errors import InputError, KeyPath, errors_at, positive_number
 from invlift.fem.equations.conditions import changed, entries
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form
@@ -43,9 +43,9 @@ from invlift.fem.time.schedules import SCHEDULES, Schedule, terms_of
 from invlift.fem.time.shifts import shifts_for
 from invlift.models.base import AT_TIME
 from invlift.models.base import SOLUTION as SOLUTION_NAME
-from invlift.models.combinations import Combinations
+from invlift.models.joined import Combinations
 from invlift.programs.precision import require_float64
-from invlift.unknowns.distributions import Distribution, as_distribution, is_distribution
+from invlift.unknowns.distributions import Distribution, is_distribution, one_number
 from invlift.unknowns.priors.base import Prior
 
 #: Names of an unknown storage among the draws: of a number, and of the logarithm of a field.
@@ -336,24 +336,18 @@ def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]
     if isinstance(storage, _FinerField):
         return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
     if isinstance(storage, Prior):
-        mesh = getattr(storage, "mesh", None)
-        if mesh is None or not mesh.is_same(body.mesh):
+        if storage.mesh is None or not storage.mesh.is_same(body.mesh):
             expected, remedy = "a prior of a field on this mesh", "make it of the same mesh"
             raise InputError(STORAGE, expected, "another", remedy)
         return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
     if is_distribution(storage):
-        found = as_distribution(storage)
-        if found.shape != () or not found.support[0] >= 0.0:
-            expected, remedy = "a distribution of a positive number", "give a lognormal, say"
-            raise InputError(STORAGE, expected, f"{storage!r}"[:80], remedy)
-        return form(), {STORAGE: found}
+        return form(), {STORAGE: one_number(STORAGE, storage, is_positive=True)}
     values = np.full(body.mesh.num_cells, np.nan)
     named = storage if isinstance(storage, Mapping) else {"": storage}
     for name, value in named.items():
         where = (STORAGE, name) if name else STORAGE
-        if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
-            raise InputError(where, "a positive number", f"{value!r}", "correct the storage")
-        values[body.mesh.cells_of(name, where) if name else slice(None)] = value
+        cells = body.mesh.cells_of(name, where) if name else slice(None)
+        values[cells] = positive_number(where, value, "correct the storage")
     if np.isnan(values).any():
         expected = "the storage of each subdomain"
         found = f"{np.count_nonzero(np.isnan(values))} cells without one"

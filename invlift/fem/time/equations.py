@@ -7,8 +7,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from invlift.fem.equations.equation import LinearEquation
-from invlift.fem.equations.equation_family import EquationFamily
+from invlift.fem.equations.equation import EquationFamily, LinearEquation
 from invlift.models.joined import Joined
 from invlift.models.on_mesh import OnMesh
 from invlift.programs.pytrees import aside, static
@@ -48,10 +47,6 @@ class ShiftedEquations(EquationFamily):
         split = weighed.reshape(*weighed.shape[:-1], self.shifts.size, -1)
         return jnp.moveaxis(split, -2, 0)
 
-    def _kept(self, expansion):
-        """Drop the Jacobian: only that of the combinations is used."""
-        return expansion._replace(jacobian=None)
-
     def _byproducts(self, parts):
         return parts.byproducts
 
@@ -60,7 +55,7 @@ class SteadyAndShifted(Joined):
     """Readings of the initial steady state, followed by the readings of the shifted equations.
 
     Readings at times are linear combinations of these:
-    :class:`~invlift.models.combinations.Combinations`.
+    :class:`~invlift.models.joined.Combinations`.
 
     Attributes
     ----------

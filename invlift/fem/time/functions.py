@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from invlift.errors import InputError, as_input_error
+from invlift.errors import InputError, KeyPath, as_input_error
 from invlift.fem.mesh.expressions import evaluate, names_in
 from invlift.fem.time.shifts import response_rates, weights_of
 
@@ -82,6 +82,10 @@ class FunctionOfTime(NamedTuple):
                 for each in zip(wanted, sizes[last], strict=True)
             ]
         return found[which.ravel()]
+
+    def begun(self, before: float, where: KeyPath) -> FunctionOfTime:
+        """As :meth:`invlift.fem.time.schedules.Steps.begun`."""
+        return self._replace(before=float(before))
 
     def lines(self, longest: float) -> tuple[np.ndarray, np.ndarray]:
         """Return equidistant times from 0 to the longest, and the changes to interpolate linearly.

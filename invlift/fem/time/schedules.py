@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from invlift.errors import InputError, as_numbers
+from invlift.errors import InputError, KeyPath, as_numbers
 from invlift.fem.mesh.expressions import evaluate, separated
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.time.functions import FunctionOfTime, function_of_time
@@ -57,6 +57,22 @@ class Steps(NamedTuple):
             for change, begun in zip(self.changes, self.times, strict=True)
         )
 
+    def begun(self, before: float, where: KeyPath) -> Steps:
+        """Return the value from time 0 on, which is ``before`` until then.
+
+        Raises
+        ------
+        InputError
+            If a value changes before time 0 or has no beginning.
+        """
+        if self.times[0] < 0.0:
+            expected, found = "steps from time 0 on, as there is an initial state", "earlier ones"
+            remedy = f"give their value at 0 (from {self.times[0]:g})"
+            raise InputError(where, expected, found, remedy)
+        first = [0.0] if self.times[0] > 0.0 else []
+        values = np.append([self.before] * len(first), self.values)
+        return Steps(np.append(first, self.times), values, float(before))
+
 
 class Oscillation(NamedTuple):
     """A value that oscillates at all times; make one with :func:`oscillation`.
@@ -94,6 +110,11 @@ class Oscillation(NamedTuple):
             total += amplitude * np.outer(turned, oscillation_weights(shifts, frequency)).real
         return total
 
+    def begun(self, before: float, where: KeyPath) -> Steps:
+        """Raise the error of :meth:`Steps.begun`."""
+        expected, remedy = "steps, as there is an initial state", "leave out the initial state"
+        raise InputError(where, expected, "a periodic number, which has no beginning", remedy)
+
 
 Schedule = Steps | Oscillation | FunctionOfTime
 
@@ -122,6 +143,15 @@ class ChangingField(NamedTuple):
         """Apply a function, such as an interpolation, to each field."""
         terms = [(function(field), schedule) for field, schedule in self.terms]
         return ChangingField(function(self.steady), tuple(terms))
+
+    def begun(self, before: float, where: KeyPath) -> ChangingField:
+        """As :meth:`Steps.begun`, for a number before time 0."""
+        terms = [(field, schedule.begun(0.0, where)) for field, schedule in self.terms]
+        terms += [
+            (self.steady, steps([[0.0, 1.0]])),
+            (np.ones_like(self.steady), steps([[0.0, 0.0]], before)),
+        ]
+        return ChangingField(np.zeros_like(self.steady), tuple(terms))
 
 
 #: Types of values that change in time.

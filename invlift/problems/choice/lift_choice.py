@@ -221,7 +221,7 @@ def _sketch(problem: InverseProblem, white: np.ndarray, sigma) -> tuple[np.ndarr
 
 def _groups(problem: InverseProblem) -> np.ndarray:
     """Return the index of the scale of each reading, (d,) int."""
-    groups = getattr(problem.noise.scale, "groups", None)
+    groups = problem.noise.scale.groups
     return np.zeros(problem.num_observations, int) if groups is None else np.asarray(groups)
 
 

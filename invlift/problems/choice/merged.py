@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.models.base import first_of_same
-from invlift.noise.gaussian import GaussianNoise
+from invlift.noise.families import GaussianNoise
 from invlift.noise.scales import KnownScale, Scale
 from invlift.problems.problem import InverseProblem
 
@@ -54,7 +54,7 @@ class ScaleOfMeans(Scale):
     @property
     def groups(self) -> jax.Array | None:
         """Index of the scale of each mean, (r,); None: one for all."""
-        return getattr(self.scale, "groups", None)
+        return self.scale.groups
 
     def transform(self, zeta: jax.Array) -> jax.Array:
         """Sigma, () or (r,), from zeta (h,)."""
@@ -109,9 +109,9 @@ class MergedProblem(InverseProblem):
         """As :meth:`InverseProblem.readings_of_whole`, from those of the means, (r,)."""
         return predicted[self.means]
 
-    def number_in_whole(self, index: int) -> int:
-        """As :meth:`InverseProblem.number_in_whole`: the index of one reading of the mean."""
-        return int(self.rows[index])
+    def reading_asked_for(self, index: int) -> tuple[InverseProblem, int | None]:
+        """As :meth:`InverseProblem.reading_asked_for`: one reading of the mean."""
+        return self.asked.reading_asked_for(int(self.rows[index]))
 
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """As :meth:`InverseProblem.describe`, from predictions of the means, (r,)."""
@@ -138,7 +138,7 @@ def merged(problem: InverseProblem) -> InverseProblem:
     if labels is None or not problem.lifted().is_dense:
         return problem
     weights, scale = problem.noise.scale.over_weights()
-    groups = getattr(scale, "groups", None)
+    groups = scale.groups
     rows, means = first_of_same(labels, *([] if groups is None else [np.asarray(groups)]))
     if rows.size == labels.size:
         return problem

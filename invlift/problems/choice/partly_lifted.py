@@ -18,7 +18,7 @@ posterior is also the same for any m and L.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -134,40 +134,6 @@ class _Through(NamedTuple):
         return self.reference.scaled(self.tangent.pull_back(weights, inside, pushed))
 
 
-class ReferenceNoise(Noise):
-    """Noise in variables xi with zeta = m + L xi, as :class:`ReferencePrior` for the prior.
-
-    Attributes
-    ----------
-    noise : Noise
-        Noise with parameters zeta.
-    reference : LaplaceApproximation
-    """
-
-    noise: Noise
-    reference: LaplaceApproximation
-
-    def transform(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
-        """As :meth:`Noise.transform`."""
-        return self.noise.transform(eta, *shape)
-
-    def inverse_transform(self, value: jax.Array, *shape: jax.Array) -> jax.Array:
-        """As :meth:`Noise.inverse_transform`."""
-        return self.noise.inverse_transform(value, *shape)
-
-    def log_ratio(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
-        """As :meth:`Noise.log_ratio`."""
-        return self.noise.log_ratio(eta, *shape)
-
-    @property
-    def num_parameters(self) -> int:
-        """Number h of unknowns."""
-        return self.noise.num_parameters
-
-    def _values(self, zeta):
-        return self.noise._values(self.reference.colour(zeta))
-
-
 class CombinedNoise(Noise):
     """Normal noise of combinations of readings divided by weights.
 
@@ -192,7 +158,9 @@ class CombinedNoise(Noise):
         return self.noise.log_reference_of_parameters(zeta)
 
     def _values(self, zeta):
-        sigma = self.noise.sigma(zeta) if self.noise.scale.num_white else jnp.ones(())
+        sigma = jnp.ones(())
+        if self.noise.scale.num_white:
+            sigma = self.noise.sigma(self._unknowns(zeta))
         return (sigma[self.rows] if jnp.ndim(sigma) else sigma), ()
 
 
@@ -229,9 +197,9 @@ class Referred(InverseProblem):
         """As :meth:`InverseProblem.readings_of_whole`."""
         return self.asked.readings_of_whole(predicted)
 
-    def number_in_whole(self, index: int) -> int | None:
-        """As :meth:`InverseProblem.number_in_whole`."""
-        return self.asked.number_in_whole(index)
+    def reading_asked_for(self, index: int) -> tuple[InverseProblem, int | None]:
+        """As :meth:`InverseProblem.reading_asked_for`."""
+        return self.asked.reading_asked_for(index)
 
     def from_whole(self, lifted: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.from_whole`."""
@@ -262,8 +230,9 @@ class PartlyLiftedProblem(Referred):
 
     matrix: jax.Array = field(kw_only=True)
 
-    def number_in_whole(self, index: int) -> None:
-        """Return None: readings are combinations."""
+    def reading_asked_for(self, index: int) -> tuple[InverseProblem, None]:
+        """Return the user's problem, and None: readings are combinations."""
+        return self.whole, None
 
     def from_whole(self, lifted: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.from_whole`, with noise near its reference.
@@ -281,12 +250,6 @@ class PartlyLiftedProblem(Referred):
         asked, scores = self.asked, self.reference.of_noise.colour(zeta)
         every = asked.noise.loglikelihood(readings, scores, asked.observed)
         return every - self.noise.loglikelihood(self.matrix @ readings, zeta, self.observed)
-
-    def log_factor(self, theta: jax.Array) -> jax.Array:
-        """As :meth:`InverseProblem.log_factor`."""
-        zeta, white = self.split(theta)
-        _, expansion = self.model.expand(self.prior.transform(white))
-        return self.log_density_of_rest(self.model.readings_at(expansion), zeta)
 
 
 def referred(
@@ -310,13 +273,7 @@ def referred(
     return Referred(
         problem.model,
         ReferencePrior(problem.prior, reference.of_white),
-        ReferenceNoise(
-            problem.noise.scale,
-            problem.noise,
-            reference.of_noise,
-            relative=problem.noise.relative,
-            censored=problem.noise.censored,
-        ),
+        replace(problem.noise, coordinate=reference.of_noise),
         problem.observed,
         asked=problem,
         reference=reference,
@@ -382,7 +339,7 @@ def partly_lifted_problem(
     return PartlyLiftedProblem(
         problem.model.combined(matrix),
         ReferencePrior(problem.prior, lift.of_white),
-        ReferenceNoise(noise.scale, noise, lift.of_noise),
+        replace(noise, coordinate=lift.of_noise),
         matrix @ problem.observed,
         asked=problem,
         reference=lift,
@@ -412,8 +369,9 @@ class CondensedProblem(InverseProblem):
         """The problem with the original readings."""
         return self.asked.whole
 
-    def number_in_whole(self, index: int) -> None:
-        """Return None: readings are combinations."""
+    def reading_asked_for(self, index: int) -> tuple[InverseProblem, None]:
+        """Return the user's problem, and None: readings are combinations."""
+        return self.whole, None
 
     def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.log_reference_of_unknowns`, with the density of the rest."""

@@ -27,7 +27,7 @@ from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import static
 from invlift.programs.traced import reach_loops
-from invlift.unknowns.priors.standard_normal import StandardNormalPrior
+from invlift.unknowns.priors.base import StandardNormalPrior
 
 
 class SitesPrior(StandardNormalPrior):

@@ -21,8 +21,12 @@ from invlift.problems.laplace_approximation import (
     find_noise,
     is_enough,
 )
-from invlift.problems.problem import InverseProblem, prediction
-from invlift.problems.reading_names import name_of_reading, names_of_constraints
+from invlift.problems.problem import (
+    InverseProblem,
+    name_of_reading,
+    names_of_constraints,
+    prediction,
+)
 from invlift.problems.starts.fit import initial_point
 from invlift.problems.starts.landing import (
     check_independent,

@@ -18,7 +18,7 @@ from invlift.models.sde_schemes import SCHEMES
 from invlift.models.state_space import StateSpacePrior
 from invlift.noise import Noise
 from invlift.noise.by_name import noise_by_name
-from invlift.noise.exact import exact_readings
+from invlift.noise.families import exact_readings
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
 from invlift.problems.time.checks_in_time import (

@@ -15,7 +15,12 @@ from invlift.unknowns.distributions.families import (
     normal,
     uniform,
 )
-from invlift.unknowns.distributions.of_numpyro import as_distribution, is_distribution, repeated
+from invlift.unknowns.distributions.of_numpyro import (
+    as_distribution,
+    is_distribution,
+    one_number,
+    repeated,
+)
 
 __all__ = [
     "Distribution",
@@ -33,6 +38,7 @@ __all__ = [
     "is_distribution",
     "lognormal",
     "normal",
+    "one_number",
     "repeated",
     "uniform",
 ]

@@ -322,30 +322,18 @@ def lognormal(
     >>> np.round(rate.transform(np.array([1.0])), 3)  # one standard deviation above the median
     Array(0.2, dtype=float64)
     """
-    pairs = {"location and scale": (location, scale), "median and factor": (median, factor)}
-    given = [name for name, pair in pairs.items() if any(part is not None for part in pair)]
-    if len(given) != 1 or any(part is None for part in pairs[given[0]]):
-        found = ", ".join(
-            name
-            for name, part in zip(
-                ("location", "scale", "median", "factor"),
-                (location, scale, median, factor),
-                strict=True,
-            )
-            if part is not None
-        )
+    parts = {"location": location, "scale": scale, "median": median, "factor": factor}
+    given = [name for name, part in parts.items() if part is not None]
+    if given not in (["location", "scale"], ["median", "factor"]):
         raise InputError(
             "lognormal",
             "location and scale, or median and factor",
-            found or "none of them",
+            ", ".join(given) or "none of them",
             "give one of the two pairs, lognormal(median=0.1, factor=2) say",
         )
     if median is not None:
         location = np.log(_positive("lognormal, median", median))
-        factor = _finite("lognormal, factor", factor)
-        if not np.all(np.asarray(factor) > 1.0):
-            raise InputError("lognormal, factor", "a number above 1", f"{factor}", "correct it")
-        scale = np.log(factor)
+        scale = np.log(_above(1.0, "lognormal, factor", factor, "a number above 1"))
     location, scale = _finite("lognormal, location", location), _positive("lognormal, scale", scale)
     return _of_one_shape(Lognormal(location, scale))
 
@@ -415,33 +403,28 @@ def _of_one_shape(distribution: _Elementwise) -> _Elementwise:
     try:
         distribution.shape  # noqa: B018
     except ValueError:
-        where, shapes = (
-            type(distribution).__name__.lower(),
-            [leaf.shape for leaf in jax.tree.leaves(distribution)],
-        )
-        raise InputError(
-            where, "numbers, or arrays of one shape", f"{shapes}", "correct one"
-        ) from None
+        where = type(distribution).__name__.lower()
+        found = f"{[leaf.shape for leaf in jax.tree.leaves(distribution)]}"
+        expected = "numbers, or arrays of one shape"
+        raise InputError(where, expected, found, "correct one") from None
     return distribution
 
 
 def _finite(where: str, values) -> jax.Array:
-    return _checked(where, values, "a finite number", np.isfinite)
+    return _above(-np.inf, where, values, "a finite number")
 
 
 def _positive(where: str, values) -> jax.Array:
-    def is_positive(values):
-        return np.isfinite(values) & (values > 0.0)
-
-    return _checked(where, values, "a positive number", is_positive)
+    return _above(0.0, where, values, "a positive number")
 
 
-def _checked(where: str, values, expected: str, is_good) -> jax.Array:
+def _above(least: float, where: str, values, expected: str) -> jax.Array:
+    """Return finite numbers above the least one."""
     try:
         values = np.array(values, dtype=float)  # a copy, which no other code changes
     except (TypeError, ValueError):
         values = np.asarray(math.nan)
-    bad = values[~is_good(values)]
+    bad = values[~(np.isfinite(values) & (values > least))]
     if bad.size:
         raise InputError(where, expected, f"{bad.flat[0]:g}", "correct it")
     return jax.device_put(values)

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, as_input_error
+from invlift.errors import InputError, KeyPath, as_input_error, errors_at
 from invlift.unknowns.distributions.base import (
     NUM_HALVINGS,
     WIDEST,
@@ -243,6 +243,23 @@ def as_distribution(given: Any) -> Distribution:
         return jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), family))
 
 
+def one_number(where: str | KeyPath, value, *, is_positive: bool = False) -> Distribution:
+    """Return the distribution of one number, and check its shape and, if required, its support.
+
+    Raises
+    ------
+    InputError
+        If the value is not such a distribution.
+    """
+    with errors_at(where):
+        found = as_distribution(value)
+    if found.shape != () or (is_positive and not found.support[0] >= 0.0):
+        expected = f"a distribution of {'a positive' if is_positive else 'one'} number"
+        given = f"one of shape {found.shape}" if found.shape else f"{value!r}"[:80]
+        raise InputError(where, expected, given, "give lognormal(median=..., factor=2), say")
+    return found
+
+
 def _check_bounds(given: Any) -> None:
     bounds = (getattr(given.support, f"{end}_bound", None) for end in ("lower", "upper"))
     low, high = (None if bound is None else np.asarray(bound) for bound in bounds)
@@ -263,10 +280,7 @@ def repeated(given: Any, num: int) -> Distribution:
     InputError
         As :func:`as_distribution`; if it is not of one number.
     """
-    found = as_distribution(given)
-    if found.shape:
-        expected, remedy = "a distribution of one number", "give that of each"
-        raise InputError("distribution", expected, f"one of shape {found.shape}", remedy)
+    found = one_number("distribution", given)
     if isinstance(found, _OfNumpyro):
         return as_distribution(found.given.expand((num,)))
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num,)), found)
@@ -275,7 +289,7 @@ def repeated(given: Any, num: int) -> Distribution:
 def _exact_or_in_a_coordinate(given: Any) -> Exact | Quantiles | Coordinate:
     import numpyro.distributions as dist
 
-    from invlift.unknowns.distributions.whitening import exact_whitening
+    from invlift.unknowns.distributions.whitening import exact_whitening, has
 
     name = type(given).__name__
     if given.support is None:
@@ -296,7 +310,7 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Quantiles | Coordinate:
     if not is_positive and exact_whitening(given, given.shape()) is not None:
         return Exact(given)
     value = jax.ShapeDtypeStruct(given.shape(), float)
-    if not (_has(given.sample, jax.random.key(0)) and _has(given.log_prob, value)):
+    if not (has(given.sample, jax.random.key(0)) and has(given.log_prob, value)):
         if given.event_shape or exact_whitening(given, given.shape(), by_quantiles=True) is None:
             expected = "sample and log_prob; or of independent numbers icdf, the quantiles"
             remedy = "write these methods, or transform a distribution that has them"
@@ -313,15 +327,6 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Quantiles | Coordinate:
         )
     kind = PositiveCoordinate if is_positive else Coordinate
     return kind(given, *jax.device_put(centre_and_spread(free)))
-
-
-def _has(method: Callable, *arguments: Any) -> bool:
-    """Return whether a method is implemented: NumPyro's base class has all of them."""
-    try:
-        jax.eval_shape(method, *arguments)
-    except NotImplementedError:
-        return False
-    return True
 
 
 def centre_and_spread(free: np.ndarray) -> list[np.ndarray]:

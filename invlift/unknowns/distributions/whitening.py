@@ -107,14 +107,16 @@ def exact_whitening(
         at = tuple(onward.inverse_shape(shape))
         base = exact_whitening(given.base_dist, at, by_quantiles=by_quantiles)
         return base and Whitening(base.shape, lambda z: onward(base.transform(z)))
-    if by_quantiles and not given.event_shape and _has_quantiles(given):
+    has_quantiles = by_quantiles and not given.event_shape
+    if has_quantiles and has(given.icdf, jnp.full(given.shape(), 0.5)):
         return Whitening(shape, lambda z: jnp.broadcast_to(given.icdf(ndtr(z)), shape))
     return None
 
 
-def _has_quantiles(given: dist.Distribution) -> bool:
+def has(method: Callable, *arguments: Any) -> bool:
+    """Return whether a method is implemented: NumPyro's base class has all of them."""
     try:
-        jax.eval_shape(given.icdf, jnp.full(given.shape(), 0.5))
+        jax.eval_shape(method, *arguments)
     except NotImplementedError:
         return False
     return True

@@ -78,6 +78,11 @@ class AffinePrior(Prior):
 
     is_affine: ClassVar[bool] = True
 
+    @property
+    def num_white(self) -> int:
+        """Number m of standard normal variables: that of coefficients, N."""
+        return self.mean.shape[0]
+
     def sqrt(self, white: jax.Array) -> jax.Array:
         """Apply S, the square root of the covariance.
 
@@ -133,3 +138,25 @@ class _Affine(NamedTuple):
 
     def pull_back(self, weights, directions, pushed):
         return jnp.zeros(self.prior.num_white)
+
+
+class StandardNormalPrior(AffinePrior):
+    """theta ~ Normal(0, I): a user's function maps these to its own parameters.
+
+    Attributes
+    ----------
+    mean : (N,)
+        Zeros; their number is the number of parameters.
+    """
+
+    is_identity: ClassVar[bool] = True
+
+    mean: jax.Array
+
+    def sqrt(self, white: jax.Array) -> jax.Array:
+        """Identity, on (N,) or (N, k)."""
+        return white
+
+    def sqrt_transpose(self, values: jax.Array) -> jax.Array:
+        """Identity, on (N,) or (N, k)."""
+        return values

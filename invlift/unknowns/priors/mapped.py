@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.programs.derivatives import second_directional
+from invlift.programs.pytrees import aside, static
 from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.priors.base import Prior
 from invlift.unknowns.transformation import Tangent, on_columns
@@ -134,3 +136,64 @@ class _Through(NamedTuple):
             return pulled_back
         by_inner = jax.grad(lambda v: jnp.sum(weights * self.outer.push_map(v, inside)))
         return pulled_back + self.tangent.pull(by_inner(self.inner))
+
+
+class PartlyKnownPrior(MappedPrior):
+    """The prior of a field on the whole body, with known values inserted.
+
+    Build it with :func:`partly_known`.
+
+    Attributes
+    ----------
+    values : (N,)
+        Values of the known coefficients.
+    is_known : (N,) bool
+    location, mesh, nominal
+        As of the prior.
+    """
+
+    is_map_affine: ClassVar[bool] = True
+
+    values: jax.Array
+    is_known: jax.Array
+
+    location: str = static(default="nodes")
+    mesh: object | None = aside()
+    nominal: tuple = aside(())
+
+    @property
+    def materials(self) -> Mapping[str, float | str]:
+        """Materials of the unknown part of the field."""
+        return self.prior.materials
+
+    def map(self, inner: jax.Array) -> jax.Array:
+        """Insert the known values into the field, (N,)."""
+        return jnp.where(self.is_known, self.values, inner)
+
+    def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
+        """Set directions, (N,) or (N, k), to zero at known coefficients."""
+        return jnp.where(self.is_known, 0.0, directions.T).T
+
+    def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
+        """As :meth:`push_map`, for values, (N,) or (N, k): the map is symmetric."""
+        return self.push_map(inner, values)
+
+    def pointwise_std(self) -> np.ndarray:
+        """Prior standard deviation, (N,), zero where the field is known."""
+        return np.where(self.is_known, 0.0, self.prior.pointwise_std())
+
+
+def partly_known(prior: Prior, known: np.ndarray) -> Prior:
+    """Return the prior of a field with known values inserted.
+
+    Parameters
+    ----------
+    prior : Prior
+        Prior of the field on the whole body.  A known part does not change how places on its two
+        sides are correlated.
+    known : (N,) array
+        Values where they are known, NaN elsewhere.
+    """
+    is_known = ~np.isnan(known)
+    parts = jax.device_put((np.where(is_known, known, 0.0), is_known))
+    return PartlyKnownPrior(prior, *parts, prior.location, prior.mesh, prior.nominal)
