@@ -64,6 +64,12 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
             temporary.unlink()
 
 
+def write_bytes(path: str | os.PathLike, content: bytes) -> None:
+    """Write a file, complete or not at all: see :func:`replace_on_success`."""
+    with replace_on_success(path) as temporary:
+        temporary.write_bytes(content)
+
+
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
     """Prevent other runs from writing to a folder, if its file system supports locks.

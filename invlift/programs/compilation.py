@@ -161,13 +161,11 @@ class Program:
                 "one that was",
                 'start it anew: multiprocessing.get_context("spawn")',
             )
-        compiled = self._compiled.get(key)
-        if compiled is None:
+        if key not in self._compiled:
             with self._lock:  # only one thread compiles a program
-                compiled = self._compiled.get(key)
-                if compiled is None:
-                    compiled = self._compiled[key] = self._make(*key)
-        return compiled
+                if key not in self._compiled:
+                    self._compiled[key] = self._make(*key)
+        return self._compiled[key]
 
     def _make(self, structure, shapes) -> _Compiled:
         file = _file_of(self._fn, self._effort, structure, shapes)

@@ -62,7 +62,7 @@ def require_float64(**arrays) -> None:
     Parameters
     ----------
     **arrays
-        Arrays by the name of the caller's argument; ``None`` is skipped.
+        Arrays by the name of the caller's argument.
 
     Raises
     ------
@@ -79,8 +79,6 @@ def require_float64(**arrays) -> None:
             "is made",
         )
     for name, array in arrays.items():
-        if array is None:
-            continue
         dtype = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
         if dtype != np.float64:
             raise InputError(

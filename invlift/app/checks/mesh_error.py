@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.app.checks.posterior_draws import some_draws
 from invlift.fem import linalg
 from invlift.fem.equations.error_map import error_map
 from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
@@ -157,7 +156,7 @@ def mesh_errors(problem: InverseProblem, run: Run) -> Errors | None:
         return None
     prior, model = problem.prior, problem.model
     names = [name for name, _ in prior.shapes] or [model.coefficients_name]
-    kept = some_draws(run, [*names, PREDICTED, NOISE_SCORE], NUM_DRAWS)
+    kept = run.some_draws([*names, PREDICTED, NOISE_SCORE], NUM_DRAWS)
     coefficients = np.concatenate([kept[name] for name in names], axis=1)
     means = [
         np.mean([chain.draws[name].mean(axis=0) for chain in run.chains], axis=0) for name in names

@@ -12,7 +12,6 @@ import jax
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.app.checks.posterior_draws import some_draws
 from invlift.posterior.names import PREDICTED
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem, coefficients_at
@@ -51,7 +50,7 @@ def time_step_doubts(problem: InverseProblem, run: Run) -> list[tuple[str, str]]
     if not problem.has_time_steps:
         return []
     names = [name for name, _ in problem.model.shapes]
-    kept = some_draws(run, [*names, PREDICTED], NUM_DRAWS)
+    kept = run.some_draws([*names, PREDICTED], NUM_DRAWS)
     coefficients = np.concatenate([kept[name] for name in names], axis=1)
     finding = _finding(
         kept[PREDICTED], _finer(problem, coefficients), "the posterior", OF_POSTERIOR

@@ -80,7 +80,7 @@ def run_chains(
     """
     work = Work(target, plan, starts, int(seed))
     owned = None
-    size = starts.shape[0]
+    num_chains = size = starts.shape[0]
     if executor is None:
         size = min(size, num_cores())
         executor = owned = ThreadPoolExecutor(size, thread_name_prefix="chain")
@@ -89,14 +89,9 @@ def run_chains(
         workers = Threads(work, executor, turns)
     else:
         workers = Processes(work, executor)
-    scheduler = _Scheduler(
-        plan,
-        workers,
-        [store.load(chain, plan) if store else None for chain in range(starts.shape[0])],
-        store,
-        next_goal,
-        on_progress,
-    )
+    saved = [chain for chain in store.chains() if chain < num_chains] if store else []
+    states = {chain: store.load(chain, plan) for chain in saved}
+    scheduler = _Scheduler(plan, workers, num_chains, states, store, next_goal, on_progress)
     if max_seconds is not None:
         scheduler.deadline = time.monotonic() + max_seconds
     # In a separate thread, so that Ctrl-C cannot interrupt the scheduler within a block.
@@ -138,7 +133,8 @@ class _Scheduler:
         self,
         plan: Plan,
         workers: Workers,
-        saved: Sequence[ChainState | None],
+        num_chains: int,
+        saved: dict[int, ChainState],
         store: CheckpointStore | None,
         next_goal: Callable[[Sequence[Chain]], int | None] | None,
         on_progress: Callable[[Progress], None],
@@ -147,11 +143,11 @@ class _Scheduler:
         self.deadline, self.has_left = float("inf"), False
         self._plan, self._store = plan, store
         self._next_goal, self._on_progress = next_goal, on_progress
-        self._states = list(saved)
-        self._recorded = [state.recorded if state else {} for state in saved]
-        self._unsaved: list[list[Increment]] = [[] for _ in saved]
-        self._saved_at = [time.monotonic()] * len(saved)
-        self._intervals = [min(FIRST_INTERVAL, SAVE_INTERVAL)] * len(saved)
+        self._num_chains, self._states = num_chains, saved  # states of the chains that have begun
+        self._recorded = {chain: state.recorded for chain, state in saved.items()}
+        self._unsaved: list[list[Increment]] = [[] for _ in range(num_chains)]
+        self._saved_at = [time.monotonic()] * num_chains
+        self._intervals = [min(FIRST_INTERVAL, SAVE_INTERVAL)] * num_chains
         self._is_stopped = threading.Event()
         self._stopped_at = float("inf")
 
@@ -163,16 +159,13 @@ class _Scheduler:
 
     def results(self) -> list[Chain]:
         """Return the results of all chains that have begun."""
-        return [gather(self._plan, state) for state in self._states if state is not None]
+        return [gather(self._plan, state) for _, state in sorted(self._states.items())]
 
     def hand_over(self) -> list[Chain]:
         """Return the final results of all chains that have begun, and free their states."""
         chains = []
-        while self._states:
-            state = self._states.pop(0)
-            if state is not None:
-                chains.append(gather(self._plan, state))
-            del state
+        for chain in sorted(self._states):
+            chains.append(gather(self._plan, self._states.pop(chain)))
             give_back_memory()
         return chains
 
@@ -186,7 +179,7 @@ class _Scheduler:
                 goal = None if is_last else self._next_goal(self.results())
         finally:
             if self._store:
-                for chain in range(len(self._states)):
+                for chain in sorted(self._states):
                     self._save(chain)
                 self._store.restore_record()
 
@@ -197,14 +190,20 @@ class _Scheduler:
     def _run_to(self, goal: int) -> None:
         """Run all chains until they have ``goal`` draws."""
         running: dict[Future, int] = {}
-        for chain in range(len(self._states)):
+        for chain in range(self._num_chains):
             self._hand_out(chain, goal, running)
         try:
             while running:
-                done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                # `wait` does not count futures that an executor has cancelled by itself.
+                done = [future for future in running if future.done()]
                 for future in sorted(done, key=running.get):
                     blocks = future.result()
-                    self._take(running.pop(future), blocks, goal, running)
+                    chain = running.pop(future)
+                    if blocks is None:
+                        self._hand_out(chain, goal, running, is_again=True)
+                    else:
+                        self._take(chain, blocks, goal, running)
                 end = min(self._stopped_at, self.deadline) + self.workers.patience
                 if time.monotonic() > end and running:
                     self.has_left = True
@@ -226,24 +225,27 @@ class _Scheduler:
         done, _ = wait(left, max(self.workers.patience, PATIENCE_AFTER_FAILURE))
         failed = [future for future in done if future.exception() is not None]
         for future in done.difference(failed):
-            self._keep(running[future], future.result())
+            self._keep(running[future], future.result() or ())
         for future in sorted(failed, key=running.get):
             future.result()
 
-    def _hand_out(self, chain: int, goal: int, running: dict[Future, int]) -> None:
+    def _hand_out(
+        self, chain: int, goal: int, running: dict[Future, int], is_again: bool = False
+    ) -> None:
         """Submit the next segment of a chain, unless the chain is at its end and checked."""
-        state, recorded = self._states[chain], self._recorded[chain]
-        position = state.position if state else None
+        state, recorded = self._states.get(chain), self._recorded.get(chain, {})
+        position = state and state.position
         end = self._plan.num_warmup + goal
         is_there = position and position.iteration >= end and not recorded
         if not (self._is_over or is_there):
-            running[self.workers.submit(Segment(chain, goal, position, recorded))] = chain
+            segment = Segment(chain, goal, position, recorded)
+            running[self.workers.submit(segment, is_again=is_again)] = chain
 
     def _take(
         self, chain: int, blocks: Sequence[Block], goal: int, running: dict[Future, int]
     ) -> None:
         """Collect the blocks of a segment, and submit the next segment of its chain."""
-        self._recorded[chain] = {}
+        self._recorded.pop(chain, None)
         if not blocks:  # the chain was at its end, or its time is over
             return
         self._keep(chain, blocks)
@@ -260,10 +262,8 @@ class _Scheduler:
 
     def _keep(self, chain: int, blocks: Sequence[Block]) -> None:
         """Add the blocks of a segment to its chain."""
-        state = self._states[chain]
-        if blocks and state is None:
-            state = self._states[chain] = ChainState(blocks[0].end)
         for block in blocks:
+            state = self._states.setdefault(chain, ChainState(block.end))
             increment = state.add(self._plan, block)
             if self._store:
                 self._unsaved[chain].append(increment)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,6 +43,21 @@ class Run:
         num, num_draws = len(self.chains), self.chains[0].num_draws if self.chains else 0
         how = ", interrupted" if self.is_interrupted else ""
         return f"<Run: {num} chain{'s' * (num != 1)} of {num_draws} draws{how}>"
+
+    def some_draws(self, names: Sequence[str], num: int) -> dict[str, np.ndarray]:
+        """Return at most ``num`` evenly spread draws of all chains, (K, size) each, by name.
+
+        The draws have the same numbers for all quantities.
+        """
+        every = {name: self.chains[0].every.get(name, 1) for name in names}
+        stride = math.lcm(*every.values())  # draws that are stored for all quantities
+        kept = {
+            name: np.concatenate([chain.draws[name][:: stride // each] for chain in self.chains])
+            for name, each in every.items()
+        }
+        size = min(map(len, kept.values()))
+        chosen = np.linspace(0, size - 1, min(size, num)).astype(int)
+        return {name: values[chosen].reshape(chosen.size, -1) for name, values in kept.items()}
 
 
 def cut_to_one_length(chains: list[Chain]) -> list[Chain]:

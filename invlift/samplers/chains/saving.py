@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.files.atomic import only_writer, replace_on_success
+from invlift.files.atomic import only_writer, replace_on_success, write_bytes
 from invlift.files.output_folder import OutputFolder
 from invlift.moments import Moments
 from invlift.programs.digest import digest
@@ -149,8 +149,7 @@ class CheckpointStore:
     def _write_record(self) -> None:
         with replace_on_success(self._choices) as temporary, temporary.open("wb") as file:
             np.savez(file, **self.choices)
-        with replace_on_success(self._record) as temporary:
-            temporary.write_text(json.dumps(asdict(self.run)), encoding="utf-8")
+        write_bytes(self._record, json.dumps(asdict(self.run)).encode())
 
     def _check_record(self) -> None:
         """Check that the record is that of this run."""
@@ -195,8 +194,7 @@ class CheckpointStore:
         payload = content.getvalue()
         checksum = hashlib.sha256(header + payload).hexdigest().encode()
         path = self._path(chain, last)
-        with replace_on_success(path) as temporary:
-            temporary.write_bytes(header + b" " + checksum + b"\n" + payload)
+        write_bytes(path, header + b" " + checksum + b"\n" + payload)
         return path
 
     def _path(self, chain: int, iteration: int) -> Path:

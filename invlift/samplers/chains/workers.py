@@ -108,16 +108,18 @@ class Workers(Protocol):
     patience : float
         Time to wait for segments to end after a stop, s.  Segments that still run are then
         abandoned; they may be compiling, or in a block that takes minutes.
+    compile_seconds : float
+        Time of compilation, s, as far as it is known in this process.
     """
 
     patience: float
+    compile_seconds: float
 
-    @property
-    def compile_seconds(self) -> float:
-        """Time of compilation, s, as far as it is known in this process."""
+    def submit(self, segment: Segment, *, is_again: bool = False) -> Future[list[Block] | None]:
+        """Submit a segment, to run at once or when a worker is free.
 
-    def submit(self, segment: Segment) -> Future[list[Block]]:
-        """Submit a segment, to run at once or when a worker is free."""
+        The result is None if the worker needs the common input first: submit the segment again.
+        """
 
     def stop(self) -> None:
         """Ask the running segments to end after their current block."""
@@ -133,20 +135,22 @@ class Threads:
     turns : Turns
     """
 
-    patience = 3.0
+    patience, compile_seconds = 3.0, 0.0
 
     def __init__(self, work: Work, executor: ThreadPoolExecutor, turns: Turns) -> None:
         self._work, self._executor, self._turns = work, executor, turns
         self._is_stopped = threading.Event()
         # Runs at the same time as the search for starts, which also compiles and computes.
-        self._compiling = _Compiling(work.target, work.plan, work.starts.shape[1])
+        threading.Thread(target=self._compile, name="compiling").start()
 
-    @property
-    def compile_seconds(self) -> float:
-        """Time until all programs were compiled, s."""
-        return self._compiling.seconds
+    def _compile(self) -> None:
+        """Compile the programs of a chain; a failure is that of the chains, which meet it too."""
+        began = time.perf_counter()
+        with suppress(Exception):
+            compile_chain(self._work.target, self._work.plan, self._work.starts.shape[1])
+        self.compile_seconds = time.perf_counter() - began
 
-    def submit(self, segment: Segment) -> Future[list[Block]]:
+    def submit(self, segment: Segment, *, is_again: bool = False) -> Future[list[Block]]:
         """See `Workers`."""
         return self._executor.submit(
             run_segment, self._work, segment, LOCAL_SECONDS, self._is_stopped, self._turns
@@ -155,27 +159,6 @@ class Threads:
     def stop(self) -> None:
         """See `Workers`."""
         self._is_stopped.set()
-
-
-class _Answer(Future):
-    """Future of a segment's blocks, which may take two submissions to the executor.
-
-    Attributes
-    ----------
-    asked : Future
-        Future of the last submission.
-    """
-
-    asked: Future
-
-    def cancel(self) -> bool:
-        """Cancel the segment, unless it runs already; its blocks are then kept."""
-        return self.asked.cancel()
-
-    def settle_cancelled(self) -> None:
-        """Mark this future as cancelled, after the executor's future was cancelled."""
-        super().cancel()
-        self.set_running_or_notify_cancel()
 
 
 class Processes:
@@ -190,8 +173,7 @@ class Processes:
     executor : concurrent.futures.Executor
     """
 
-    compile_seconds = 0.0
-    patience = 10 * REMOTE_SECONDS
+    patience, compile_seconds = 10 * REMOTE_SECONDS, 0.0
 
     def __init__(self, work: Work, executor: Executor) -> None:
         portable = jax.tree.map(np.asarray, (work.target, work.starts))
@@ -199,29 +181,10 @@ class Processes:
         self._content = cloudpickle.dumps((work, keeps_compiled_programs()))
         self._name, self._executor = uuid4().hex, executor
 
-    def submit(self, segment: Segment) -> Future[list[Block]]:
+    def submit(self, segment: Segment, *, is_again: bool = False) -> Future[list[Block] | None]:
         """See `Workers`."""
-        answer = _Answer()
-
-        def ask(*content: bytes) -> None:
-            answer.asked = self._executor.submit(run_remote_segment, self._name, segment, *content)
-            answer.asked.add_done_callback(settle)
-
-        def settle(asked: Future) -> None:
-            if asked.cancelled():
-                answer.settle_cancelled()
-                return
-            try:
-                blocks = asked.result()
-                if blocks is None:  # the process does not have the work yet
-                    ask(self._content)
-                else:
-                    answer.set_result(blocks)
-            except BaseException as error:
-                answer.set_exception(error)
-
-        ask()
-        return answer
+        content = (self._content,) if is_again else ()
+        return self._executor.submit(run_remote_segment, self._name, segment, *content)
 
     def stop(self) -> None:
         """Do nothing, because a segment ends within a few seconds."""
@@ -285,22 +248,3 @@ def run_remote_segment(
         work = _sent[name]
     with single_threaded_blas():
         return run_segment(work, segment, REMOTE_SECONDS)
-
-
-class _Compiling(threading.Thread):
-    """Thread that compiles the programs of the chains, which wait for them when needed.
-
-    Errors are suppressed here, because the chains meet and raise them.
-    """
-
-    def __init__(self, *arguments) -> None:
-        super().__init__(name="compiling")
-        self._arguments = arguments
-        self.seconds = 0.0
-        self.start()
-
-    def run(self) -> None:
-        began = time.perf_counter()
-        with suppress(Exception):
-            compile_chain(*self._arguments)
-        self.seconds = time.perf_counter() - began

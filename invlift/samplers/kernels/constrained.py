@@ -11,7 +11,7 @@ from invlift.files.tables import integer, number
 from invlift.programs.pytrees import PyTree
 from invlift.projections import distance_to_manifold
 from invlift.samplers.constrained.retractions import RETRACTIONS
-from invlift.samplers.constrained.splittings import build_splitting
+from invlift.samplers.constrained.splittings import SPLITTINGS, build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
 from invlift.samplers.kernels import base
 from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
@@ -86,10 +86,8 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
         N).
     """
 
-    retraction: Literal["chebyshev", "newton", "newton-line-search", "symmetric-newton"] = (
-        "chebyshev"
-    )
-    splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "gaussian"
+    retraction: Literal[tuple(RETRACTIONS)] = "chebyshev"
+    splitting: Literal[SPLITTINGS] = "gaussian"
     num_inner: integer(1, 1000) = 3
     simulation: Literal["target", "free"] = "target"
     return_check: Literal["early", "exact"] = "early"

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import jax
 
 from invlift.files.tables import integer, number
+from invlift.samplers.constrained.splittings import SPLITTINGS
 from invlift.samplers.constrained.step import build_state, sample_momentum
 from invlift.samplers.kernels.constrained import ConstrainedKernel, Standards
 from invlift.targets import ConstrainedTarget
@@ -43,7 +44,7 @@ class ConstrainedLangevin(FixedConstrainedHMC, settings=True):
         acceptance is the optimum of Langevin dynamics (Roberts & Rosenthal 1998).
     """
 
-    splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "stormer-verlet"
+    splitting: Literal[SPLITTINGS] = "stormer-verlet"
     target_acceptance: number(0.01, 0.99) = 0.574
     num_steps: ClassVar[int] = 1
 
