@@ -56,6 +56,11 @@ _BEHIND = re.compile(r"\s*(?:\[([^\]]*)\]|\(([^()]*(?:\([^()]*\))?[^()]*)\))$")
 _LOGARITHMIC = "ln(re 1 {})"
 
 
+def with_unit(name: str, unit: str) -> str:
+    """Return a name followed by its unit, if there is one."""
+    return f"{name} [{unit}]" if unit else name
+
+
 def logarithmic(unit: str) -> str:
     """Return the unit of the natural logarithm of a quantity: "ln(re 1 S/m)"."""
     return _LOGARITHMIC.format(unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
@@ -11,13 +11,13 @@ import xarray as xr
 
 from invlift.chains import Chain
 from invlift.errors import InputError
+from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.posterior.statistics.labelled import label, places_on
 from invlift.posterior.statistics.parts import (
     Mesh,
     ReadingNoise,
     Readings,
     check_chains,
-    check_fit,
     every_of,
 )
 from invlift.posterior.statistics.quantity import Quantity, described
@@ -88,8 +88,23 @@ class PosteriorDraws:
     mesh_error: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        shapes = check_chains(self.chains)
-        check_fit(shapes, self.described.values(), self.mesh, self.sensors, self.exceedance)
+        shapes, mesh, places = check_chains(self.chains), self.mesh, {}
+        if mesh is not None:
+            places = {"node": (len(mesh.points),), "cell": (len(mesh.cells),)}
+        named = ((each.name, places.get(each.place)) for each in self.described.values())
+        needed = {name: shape for name, shape in named if shape}
+        if self.sensors is not None:
+            needed |= dict.fromkeys((PREDICTED, NOISE_SCORE), np.shape(self.sensors.values))
+        for name, shape in needed.items():
+            if shapes.get(name, shape) != shape:
+                expected, found = f"a value for each node, cell or reading, {shape}", shapes[name]
+                remedy = "pass the mesh and sensors that were used in the run"
+                raise InputError(f"draws of {name}", expected, f"{found}", remedy)
+        thresholds = self.exceedance
+        if len(thresholds) and not (FIELD in shapes and np.all(np.asarray(thresholds) > 0)):
+            expected = f"positive numbers, and draws of {FIELD}"
+            remedy = "give conductivities in their unit, or leave exceedance out"
+            raise InputError("posterior, exceedance", expected, f"{thresholds}", remedy)
 
     @property
     def num_chains(self) -> int:
@@ -127,6 +142,13 @@ class PosteriorDraws:
         """Description of each quantity that is drawn, by name."""
         shapes = {name: np.shape(draws)[1:] for name, draws in self.chains[0].draws.items()}
         return described(shapes, self.quantities)
+
+    @cached_property
+    def readings(self) -> Readings:
+        """The sensors as `Readings`: what they do not have is empty, all of it without sensors."""
+        names = [each.name for each in fields(Readings) if hasattr(self.sensors, each.name)]
+        known = {name: getattr(self.sensors, name) for name in names}
+        return Readings(**{"values": np.zeros(0)} | known)
 
     @property
     def all_draws(self) -> dict[str, list[np.ndarray]]:

@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 
 from invlift.posterior.figures.plots import Plots
-from invlift.posterior.figures.scalar_plots import titles_of
 from invlift.posterior.output.files import record_of, write_results
 from invlift.posterior.output.groups import groups_of
 from invlift.posterior.statistics import in_mesh
@@ -86,11 +85,6 @@ class Posterior(PosteriorStatistics):
     def plot(self) -> Plots:
         """The figures: `posterior.plot.fields("fields.png")`, `posterior.plot.chains(ax=axes)`."""
         return Plots(self)
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """Titles of the `scalars` in tables and figures, with units, by name."""
-        return titles_of(self.scalars, self.described)
 
     def verdict(self) -> Verdict:
         """Judge whether the draws can be trusted, and if not, say why and what to do."""

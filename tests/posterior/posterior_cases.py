@@ -1,7 +1,6 @@
 """Meshes and made-up runs for the tests of the posterior layer."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from normal_noise import NormalNoise
@@ -10,19 +9,13 @@ from scipy.stats import norm
 import invlift.chains
 from invlift.moments import Moments
 from invlift.posterior import Posterior, Quantity, Readings
+from invlift.posterior.output.run_folder import SavedMesh as Mesh
 
 
 def Chain(draws, *parts, **more):
     """A chain as sampling returns it."""
     times = {"step_size": 0.5, "warmup_seconds": 1.0, "sampling_seconds": 2.0}
     return invlift.chains.Chain(draws, *parts, **times | more)
-
-
-class Mesh(NamedTuple):
-    """As much of a mesh as this layer looks at."""
-
-    points: np.ndarray
-    cells: np.ndarray
 
 
 def square(num=5):

@@ -122,7 +122,7 @@ def test_each_pixel_has_the_value_of_the_field_there(mesh):
     posterior = replace(posterior, mesh=posterior.mesh._replace(points=points))
     gradient = np.array([1.0, -2.0, 3.0])[: points.shape[1]]
     linear = points @ gradient
-    flat = flatten(*posterior.mesh)
+    flat = flatten(posterior.mesh.points, posterior.mesh.cells)
     panel = Panel("linear", linear, True, "viridis")
     ax = plot_maps(posterior.mesh, [panel])[0]
     values, at = pixels_drawn(ax)

@@ -18,6 +18,7 @@ from invlift.app.studies.simulate import prior_draws
 from invlift.files.output_folder import check_is_new
 from invlift.posterior.names import FIELD, PREDICTED
 from invlift.problems.problem import InverseProblem
+from invlift.units import with_unit
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
 #: Number of draws from the prior whose readings are plotted, and whose fields are plotted.
@@ -60,7 +61,7 @@ def _draw_prior(problem: InverseProblem, seed: int, picture: Path) -> None:
     --draws`` with the seed of the problem file.
     """
     from invlift.posterior.figures.field_plots import Panel, plot_predictions, plot_prior
-    from invlift.posterior.figures.style import saved, with_unit
+    from invlift.posterior.figures.style import saved
 
     draws = list(prior_draws(problem, NUM_DRAWS, seed))
     predicted = np.stack([draw[PREDICTED] for draw in draws])

@@ -22,23 +22,22 @@ from invlift.posterior.figures.sensor_plots import name_readings
 from invlift.posterior.figures.style import (
     CHAIN_COLOURS,
     INK,
+    GivenAxes,
     Panels,
     new_axes,
     new_figure,
-    with_unit,
 )
 from invlift.posterior.figures.ticks import set_ticks, ticks_of_bar
 from invlift.posterior.names import FIELD
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import Mesh, Readings, of_solution
 from invlift.posterior.statistics.quantity import Quantity
-from invlift.units import of_logarithm
+from invlift.units import of_logarithm, with_unit
 
 #: Width of a map without its colour bar, and of the bar, in inches.
 WIDTH, BAR = 3.3, 1.3
 #: Style of lines inside the body: interfaces of subdomains, and groups of edges.
 _INNER = {"colors": "white", "linewidths": 0.8, "linestyles": (0, (4, 3)), "zorder": 2}
-_NO_EDGES = np.zeros((0, 2), dtype=int)
 #: Largest number of sensors that are marked on maps of fields.
 MOST_MARKS = 100
 #: Largest number of sensors whose names are written on the first map.
@@ -69,7 +68,7 @@ def plot_maps(
     length_unit: str = "",
     are_marked: bool = True,
     sensor_names: Sequence[str] | None = None,
-    ax: Axes | Sequence[Axes] | None = None,
+    ax: GivenAxes = None,
 ) -> Panels:
     """Plot fields in rows, near sensors (d, dim) and with marks of these; in 3D a slice.
 
@@ -79,8 +78,8 @@ def plot_maps(
     or all share one (`is_shared`).  `ax` has one entry for each panel.
     """
     flat = flatten(mesh.points, mesh.cells, sensor_points)
-    length_unit = length_unit or getattr(mesh, "unit", "")
-    inner = () if flat.place else mesh.points[getattr(mesh, "inner_facets", _NO_EDGES)]
+    length_unit = length_unit or mesh.unit
+    inner = () if flat.place else mesh.points[mesh.inner_facets]
     if not are_marked or np.shape(sensor_points)[:1] > (MOST_MARKS,):
         sensor_points = None
     num_columns = min(num_columns, len(panels)) if ax is None else len(panels)
@@ -208,15 +207,15 @@ def plot_fields(
     solution_name: str,
     solution_unit: str,
     names: Sequence[str] | None = None,
-    ax: Axes | Sequence[Axes] | None = None,
+    ax: GivenAxes = None,
 ) -> Panels:
     """Plot fields in two columns, with the sensors: see `Plots.fields`."""
-    mesh, field, sensors = posterior.mesh, posterior.field, posterior.sensors
+    mesh, field, readings = posterior.mesh, posterior.field, posterior.readings
     if mesh is None or field is None:
         expected = "a posterior on a mesh"
         raise InputError("plot of fields", expected, "a model without one", "plot the chains")
-    points, labels = (getattr(sensors, name, None) for name in ("points", "labels"))
-    style = {"length_unit": length_unit, "sensor_names": labels, "ax": ax}
+    points = readings.points
+    style = {"length_unit": length_unit, "sensor_names": readings.labels, "ax": ax}
     if names is not None:
         return plot_maps(mesh, _chosen_panels(posterior, names), points, **style)
     fields, panels = posterior.fields(), []
@@ -226,7 +225,8 @@ def plot_fields(
     if field.name == FIELD and "solution_mean" in fields:
         own = posterior.described.get("solution")
         unit = solution_unit or (own.unit if own else "")
-        own = True, "inferno", unit, False, _readings_of_solution(sensors)
+        observed = np.where(of_solution(readings), readings.values, np.nan)
+        own = True, "inferno", unit, False, observed
         panels.insert(2, Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *own))
     elif field.name == FIELD:
         own = field.place == "node", "plasma", conductivity_unit or of_logarithm(field.unit)
@@ -236,23 +236,12 @@ def plot_fields(
 
 def _chosen_panels(posterior: PosteriorStatistics, names: Sequence[str]) -> list[Panel]:
     """Return panels of fields by name; an `InputError` if a name is unknown."""
-    known = {
-        name: (values, place == "node")
-        for place, fields in posterior.fields_by_place.items()
-        for name, values in fields.items()
-    }
+    known = posterior.placed_fields
     for name in names:
         if name not in known:
             expected = f"some of {', '.join(known)}"
             raise InputError("plot of fields", expected, repr(name), "choose one")
     return [Panel(name, *known[name], "viridis") for name in names]
-
-
-def _readings_of_solution(sensors) -> np.ndarray | None:
-    """Return readings of the solution, with NaN for other readings."""
-    if sensors is None:
-        return None
-    return np.where(of_solution(sensors), sensors.values, np.nan)
 
 
 def _panels_of(
@@ -301,8 +290,7 @@ def plot_prior(
             axes = part.subplots(1, len(panels), **layout)
             place = draw_maps(axes, flat, panels, points, is_shared=part is above)
             part.suptitle(place, color=INK, fontsize=10) if place else None
-        values, labels = sensors.values, getattr(sensors, "labels", None)
-        _draw_predictions(right.subplots(), values, predicted, labels, "sensor")
+        _draw_predictions(right.subplots(), sensors.values, predicted, sensors.labels, "sensor")
     return Panels(figure.axes)
 
 

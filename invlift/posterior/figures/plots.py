@@ -6,23 +6,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from matplotlib.axes import Axes
-
 from invlift.posterior.figures.field_plots import plot_fields
-from invlift.posterior.figures.scalar_plots import (
-    parameters_of,
-    plot_chains,
-    plot_parameters,
-    titles_of,
-)
+from invlift.posterior.figures.scalar_plots import parameters_of, plot_chains, plot_parameters
 from invlift.posterior.figures.sensor_plots import plot_leave_one_out, plot_sensors
 from invlift.posterior.figures.series import plot_series
-from invlift.posterior.figures.style import Panels, saved, with_unit
-from invlift.posterior.names import PREDICTED
+from invlift.posterior.figures.style import GivenAxes, Panels, saved
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
-from invlift.posterior.statistics.parts import unit_of_readings
-from invlift.posterior.statistics.scalars import chosen
 from invlift.posterior.statistics.series import chosen_series
+from invlift.units import with_unit
+
+#: File of a figure, and names of what is drawn.
+SavedAs, Names = str | os.PathLike | None, Sequence[str] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +33,14 @@ class Plots:
 
     def fields(
         self,
-        path: str | os.PathLike | None = None,
+        path: SavedAs = None,
         *,
-        names: Sequence[str] | None = None,
+        names: Names = None,
         length_unit: str = "",
         conductivity_unit: str = "",
         solution_name: str = "Solution",
         solution_unit: str = "",
-        ax: Axes | Sequence[Axes] | None = None,
+        ax: GivenAxes = None,
     ) -> Panels:
         """Plot an overview in four panels; in 3D a slice through the middle of the mesh.
 
@@ -61,29 +55,16 @@ class Plots:
         units = length_unit, conductivity_unit, solution_name, solution_unit
         return saved(plot_fields(self.posterior, *units, names, ax), path)
 
-    def chains(
-        self,
-        path: str | os.PathLike | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        ax: Sequence[Axes] | None = None,
-    ) -> Panels:
+    def chains(self, path: SavedAs = None, *, names: Names = None, ax: GivenAxes = None) -> Panels:
         """Plot traces and ranks of scalars, two panels each: see `scalar_plots.plot_chains`.
 
         `names` are some of the `scalars`; the name of a vector selects its first entries. The
         default is the first eight scalars. Raises an `InputError` if a name is unknown.
         """
-        posterior = self.posterior
-        shown = chosen(posterior.scalars, names)
-        titles = titles_of(posterior.scalars, posterior.described)
-        return saved(plot_chains(shown, posterior.scalar_diagnostics, titles, ax), path)
+        return saved(plot_chains(self.posterior, names, ax), path)
 
     def parameters(
-        self,
-        path: str | os.PathLike | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        ax: Axes | Sequence[Axes] | None = None,
+        self, path: SavedAs = None, *, names: Names = None, ax: GivenAxes = None
     ) -> Panels:
         """Plot scalars with their priors, and pairs: see `scalar_plots.plot_parameters`.
 
@@ -91,43 +72,24 @@ class Plots:
         density, or if there are none the first eight scalars. k scalars give k x k panels. Raises
         an `InputError` if there are no scalars.
         """
-        posterior = self.posterior
-        names = names or parameters_of(posterior.scalars, posterior.described)
-        return saved(
-            plot_parameters(chosen(posterior.scalars, names), posterior.described, ax), path
-        )
+        names = names or parameters_of(self.posterior)
+        return saved(plot_parameters(self.posterior, names, ax), path)
 
-    def leave_one_out(
-        self, path: str | os.PathLike | None = None, *, ax: Axes | Sequence[Axes] | None = None
-    ) -> Panels:
+    def leave_one_out(self, path: SavedAs = None, *, ax: GivenAxes = None) -> Panels:
         """Plot leave-one-out probabilities and Pareto k: see `sensor_plots.plot_leave_one_out`."""
-        labels = getattr(self.posterior.sensors, "labels", None)
+        labels = self.posterior.readings.labels
         return saved(plot_leave_one_out(self.posterior.fit.leave_one_out(), labels, ax), path)
 
-    def sensors(
-        self,
-        path: str | os.PathLike | None = None,
-        *,
-        quantity: str = "",
-        ax: Axes | Sequence[Axes] | None = None,
-    ) -> Panels:
+    def sensors(self, path: SavedAs = None, *, quantity: str = "", ax: GivenAxes = None) -> Panels:
         """Plot predictions against readings, and residuals: see `sensor_plots.plot_sensors`.
 
         The default of `quantity` is "reading" with its unit.
         """
-        predicted = self.posterior.described.get(PREDICTED)
-        unit = unit_of_readings(predicted, self.posterior.sensors)
-        quantity = quantity or with_unit("reading", unit)
-        labels = getattr(self.posterior.sensors, "labels", None)
-        return saved(plot_sensors(self.posterior.fit.sensors(), quantity, labels, ax), path)
+        fit, labels = self.posterior.fit, self.posterior.readings.labels
+        quantity = quantity or with_unit("reading", fit.unit)
+        return saved(plot_sensors(fit.sensors(), quantity, labels, ax), path)
 
-    def series(
-        self,
-        path: str | os.PathLike | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        ax: Axes | Sequence[Axes] | None = None,
-    ) -> Panels:
+    def series(self, path: SavedAs = None, *, names: Names = None, ax: GivenAxes = None) -> Panels:
         """Plot quantities along an axis of numbers: see `series.plot_series`.
 
         `names` are names of readings with such an axis, or of other quantities with one. The

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
@@ -16,15 +16,17 @@ from invlift.posterior.figures.style import (
     DASHED,
     INK,
     MAX_SCALARS,
+    GivenAxes,
     Panels,
     draw_legend,
     new_axes,
-    with_unit,
 )
 from invlift.posterior.figures.ticks import set_ticks
 from invlift.posterior.names import vector_of
-from invlift.posterior.statistics.diagnostics import Diagnostics, rank_normalise
+from invlift.posterior.statistics.diagnostics import rank_normalise
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.quantity import Quantity
+from invlift.posterior.statistics.scalars import chosen
 
 NUM_RANK_BINS = 20
 #: Largest number of points of a pair plot, and number of bars of a histogram.
@@ -41,34 +43,22 @@ WIDTH, PANEL = 9.6, 1.8
 SMALL = 7
 
 
-def titles_of(names: Iterable[str], quantities: Mapping[str, Quantity]) -> dict[str, str]:
-    """Return titles of scalars with their units, by name."""
-    titles = {}
-    for name in names:
-        of = vector_of(name).removesuffix("_field_mean").removesuffix("_field_std")
-        known = quantities.get(vector_of(name), quantities.get(of))
-        titles[name] = with_unit(name, known.unit if known else "")
-    return titles
-
-
 def plot_chains(
-    scalars: Mapping[str, Sequence[np.ndarray]],
-    diagnostics: Mapping[str, Diagnostics],
-    titles: Mapping[str, str],
-    ax: Axes | Sequence[Axes] | None = None,
+    posterior: PosteriorStatistics, wanted: Sequence[str] | None = None, ax: GivenAxes = None
 ) -> Panels:
-    """Plot traces and rank histograms of the first eight scalars, one per row.
+    """Plot traces and rank histograms of the first eight wanted scalars, one per row.
 
     A rank histogram counts the draws of each chain in each twentieth of all draws. If the chains
     agree, the bars end near the dashed line (Vehtari et al. 2021, section 4.4).
     """
+    scalars = chosen(posterior.scalars, wanted)
     names = list(scalars)[:MAX_SCALARS]
     size, layout = (9.4, 0.5 + 1.75 * len(names)), {"width_ratios": (2, 1), "sharex": "col"}
     with new_axes(ax, len(names), 2, *size, **layout) as axes:
         for name, (trace, rank) in zip(names, axes, strict=True):
             draw_trace(trace, np.stack(scalars[name]))
-            trace.set_title(titles[name])
-            each = diagnostics[name]
+            trace.set_title(posterior.titles[name])
+            each = posterior.scalar_diagnostics[name]
             note = f"R-hat {each.r_hat[0]:.3f}   ESS bulk {each.ess_bulk[0]:.0f}"
             note += f", tail {each.ess_tail[0]:.0f}"
             trace.set_title(note, loc="right", fontsize=8, color="#5b616b")
@@ -111,31 +101,29 @@ def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
 
 
-def parameters_of(
-    scalars: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
-) -> list[str]:
+def parameters_of(posterior: PosteriorStatistics) -> list[str]:
     """Return the names of the first eight scalars with a known prior density."""
-    known = {name for name, each in quantities.items() if each.prior_density is not None}
-    return [name for name in scalars if vector_of(name) in known][:MAX_SCALARS]
+    of = posterior.described
+    known = {name for name, each in of.items() if each.prior_density is not None}
+    return [name for name in posterior.scalars if vector_of(name) in known][:MAX_SCALARS]
 
 
 def plot_parameters(
-    scalars: Mapping[str, Sequence[np.ndarray]],
-    quantities: Mapping[str, Quantity],
-    ax: Axes | Sequence[Axes] | None = None,
+    posterior: PosteriorStatistics, wanted: Sequence[str] | None = None, ax: GivenAxes = None
 ) -> Panels:
-    """Plot a matrix of the first eight scalars: histograms and priors, and below them pairs.
+    """Plot a matrix of the first eight wanted scalars: histograms and priors, and below them pairs.
 
     Histograms have area 1, as prior densities over all values. Pairs show at most 1,000 draws,
-    evenly spread. Each axis extends a little beyond the 0.5 and 99.5 % quantiles. `quantities` give
-    units and densities of scalars and vectors. Raises an InputError if there are no scalars.
+    evenly spread. Each axis extends a little beyond the 0.5 and 99.5 % quantiles. Raises an
+    InputError if there are no scalars.
     """
+    scalars, quantities = chosen(posterior.scalars, wanted), posterior.described
     if not scalars:
         found = "fields or matrices alone"
         raise InputError("plot of parameters", "draws of a scalar", found, "plot the fields")
     names = list(scalars)[:MAX_SCALARS]
     of = {name: quantities.get(vector_of(name)) or Quantity(name) for name in names}
-    titles = titles_of(names, quantities)
+    titles = posterior.titles
     values = {name: np.concatenate(scalars[name]).astype(float) for name in names}
     limits = {name: _limits(each) for name, each in values.items()}
     panel = min(PANEL, WIDTH / len(names))

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import beta
 
-from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, Panels, new_axes
+from invlift.posterior.figures.style import CHAIN_COLOURS, FAINT, GivenAxes, Panels, new_axes
 from invlift.posterior.figures.ticks import set_ticks
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K, LeaveOneOut
 from invlift.posterior.statistics.sensor_fit import SensorStatistics
@@ -22,7 +22,7 @@ PANEL = 4.4, 4.0
 
 
 def plot_leave_one_out(
-    loo: LeaveOneOut, labels: Sequence[str] | None = None, ax: Axes | Sequence[Axes] | None = None
+    loo: LeaveOneOut, labels: Sequence[str] | None = None, ax: GivenAxes = None
 ) -> Panels:
     """Plot leave-one-out probabilities in order of size, and Pareto k of each sensor.
 
@@ -64,7 +64,7 @@ def plot_sensors(
     statistics: SensorStatistics,
     quantity: str = "reading",
     labels: Sequence[str] | None = None,
-    ax: Axes | Sequence[Axes] | None = None,
+    ax: GivenAxes = None,
 ) -> Panels:
     """Plot predictions against readings, and the standardised residual of each sensor.
 

@@ -14,12 +14,13 @@ from invlift.posterior.figures.style import (
     DASHED,
     FAINT,
     INK,
+    GivenAxes,
     Panels,
     draw_legend,
     new_axes,
-    with_unit,
 )
 from invlift.posterior.statistics.series import Series
+from invlift.units import with_unit
 
 #: Largest numbers of series in a figure and in a column.
 MAX_SERIES, MAX_ROWS = 12, 4
@@ -29,9 +30,7 @@ WIDTH, WIDE, HEIGHT, STRIP = 7.2, 10.8, 2.0, 1.0
 
 
 def plot_series(
-    series: Sequence[Series],
-    residual: np.ndarray | None = None,
-    ax: Axes | Sequence[Axes] | None = None,
+    series: Sequence[Series], residual: np.ndarray | None = None, ax: GivenAxes = None
 ) -> Panels:
     """Plot the first twelve series, four in a column, with residuals of the readings below each.
 

@@ -48,6 +48,8 @@ STYLE = {
 #: Settings that prevent matplotlib from adding a layout to a figure.
 _NO_LAYOUT = {"figure.autolayout": False, "figure.constrained_layout.use": False}
 DASHED = (0, (4, 3))
+#: Axes to draw on, one for each panel; None for those of a new figure.
+GivenAxes = Axes | Sequence[Axes] | None
 #: Number of rows of a figure that fit a page.
 MAX_SCALARS = 8
 DOTS_PER_INCH = 160
@@ -89,7 +91,7 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
 
 @contextmanager
 def new_axes(
-    ax: Axes | Sequence[Axes] | None, rows: int, columns: int, width: float, height: float, **layout
+    ax: GivenAxes, rows: int, columns: int, width: float, height: float, **layout
 ) -> Iterator[np.ndarray]:
     """Open axes (rows, columns) of a new figure of a size in inches, or use given axes.
 
@@ -110,11 +112,6 @@ def new_axes(
         raise InputError("ax", expected, found, remedy)
     with matplotlib.rc_context(STYLE):
         yield given.reshape(rows, columns)
-
-
-def with_unit(name: str, unit: str) -> str:
-    """Return a name followed by its unit, if there is one."""
-    return f"{name} [{unit}]" if unit else name
 
 
 def draw_legend(axes: np.ndarray, is_own: bool = True, **place) -> None:

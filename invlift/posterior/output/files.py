@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic_core import from_json, to_json
 
 from invlift.errors import InputError
-from invlift.files.atomic import replace_on_success
+from invlift.files.atomic import replace_on_success, write_bytes
 from invlift.posterior.names import AT_TIME, FIELD, MESH_ERROR, SOLUTION
 from invlift.posterior.output.groups import groups_of
 from invlift.posterior.output.with_units import (
@@ -114,8 +114,7 @@ def as_json(record: Mapping[str, Any]) -> bytes:
 
 def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
     """Write a record as strict JSON, complete or not at all: see `as_json`."""
-    with replace_on_success(path) as temporary:
-        temporary.write_bytes(as_json(record))
+    write_bytes(path, as_json(record))
 
 
 def record_sha256(content: str | bytes) -> str:
@@ -154,8 +153,7 @@ def write_series(
     for time, file in zip(range(len(files)) if times is None else times, files, strict=True):
         name = quoteattr(f"{path.stem}/{file.name}")
         text += f'<DataSet timestep="{time}" part="0" file={name}/>\n'
-    with replace_on_success(path) as temporary:
-        temporary.write_text(f"{text}</Collection>\n</VTKFile>\n", encoding="utf-8")
+    write_bytes(path, f"{text}</Collection>\n</VTKFile>\n".encode())
     return [path, *files]
 
 
@@ -215,7 +213,7 @@ def write_results(
     if sensors is not None:
         table = posterior.fit.table()
         write_table(new("sensor_fit.csv"), readings_with_units(table, posterior))
-        if sensors.points is not None:
+        if posterior.readings.points is not None:
             names = [name for name in (MESH_ERROR, *posterior.fit.by_sensor()) if name in table]
             data = readings_with_units(table[names], posterior).to_dict("series")
             write_fields(new("sensors.vtu"), sensors.points, None, data)

@@ -57,18 +57,18 @@ def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Qua
 
 def _constants(posterior: PosteriorStatistics) -> dict[str, tuple[Sequence[str], np.ndarray]]:
     """Return the data that are the same for all draws: axes and values by name."""
-    mesh, sensors, constants = posterior.mesh, posterior.sensors, {}
+    mesh, sensors, constants = posterior.mesh, posterior.readings, {}
     if mesh is not None:
         constants["points"] = (("node", "axis"), np.asarray(mesh.points))
         constants["cells"] = (("cell", "corner"), np.asarray(mesh.cells))
     if posterior.mesh_error is not None:
         constants[MESH_ERROR] = (("node",), posterior.mesh_error)
-    if sensors is not None and sensors.points is not None:
+    if sensors.points is not None:
         constants["sensor_points"] = (("sensor", "axis"), np.asarray(sensors.points))
-    if sensors is not None and sensors.sigma is not None:
+    if sensors.sigma is not None:
         sigma = np.broadcast_to(sensors.sigma, np.shape(sensors.values))
         constants["sensor_sigma"] = (("sensor",), sigma)
-    for name, values in getattr(sensors, "coordinates", {}).items():
+    for name, values in sensors.coordinates.items():
         constants[f"sensor_{name}"] = (("sensor",), np.asarray(values))
     for name, quantity in posterior.described.items():
         if quantity.prior_sd is not None:

@@ -22,7 +22,7 @@ def plot_next_sensors(
         )
         for name, shares in proposals.shares.items()
     ]  # fmt: skip
-    mesh, points = posterior.mesh, getattr(posterior.sensors, "points", None)
+    mesh, points = posterior.mesh, posterior.readings.points
     maps = plot_maps(mesh, panels, points, num_columns=3, length_unit=length_unit)
     axes = dict(zip(proposals.shares, maps, strict=False))
     drawn = list(flatten(mesh.points, mesh.cells).axes)

@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from invlift.files.atomic import replace_on_success
+from invlift.files.atomic import write_bytes
 from invlift.posterior.figures.field_plots import Panel, draw_bar, draw_sensors, plot_maps
 from invlift.posterior.figures.flat_mesh import AXIS_NAMES, flatten
 from invlift.posterior.figures.scalar_plots import parameters_of
@@ -26,7 +26,6 @@ from invlift.posterior.figures.style import (
     Panels,
     draw_legend,
     new_axes,
-    with_unit,
     write_figure,
 )
 from invlift.posterior.names import CONDUCTIVITY, FIELD, MESH_ERROR
@@ -37,6 +36,7 @@ from invlift.posterior.output.files import (
 )
 from invlift.posterior.output.with_units import readings_with_units, units_of_fields
 from invlift.posterior.posterior import Posterior
+from invlift.units import with_unit
 
 #: Pixels per inch of a figure, and the quality of its image.
 DOTS_PER_INCH, QUALITY = 128, 85
@@ -86,8 +86,7 @@ def write_report(
             for name, text in there.items()
         ),
     )
-    with replace_on_success(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode())
     return path
 
 
@@ -120,9 +119,7 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
         return
     overview = overview or posterior.plot.fields()
     yield _image(overview, "Means, standard deviations, variance reduction")
-    places = posterior.fields_by_place
-    fields = {name: (values, place == "node") for place, checked in places.items()
-              for name, values in checked.items()}  # fmt: skip
+    fields = posterior.placed_fields
 
     units = units_of_fields(posterior)
 
@@ -140,9 +137,8 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
             if name in fields
         ]  # fmt: skip
         if panels:
-            points = getattr(posterior.sensors, "points", None)
             style = {"num_columns": 4, "is_shared": is_shared}
-            shown = plot_maps(posterior.mesh, panels, points, **style)
+            shown = plot_maps(posterior.mesh, panels, posterior.readings.points, **style)
             yield _image(shown, f"Maps: {', '.join(panel.title for panel in panels)}")
 
     names = [*posterior.described, *(each.name for each in posterior.quantities)]
@@ -181,29 +177,28 @@ def _maps(posterior: Posterior, overview: Panels | None) -> Iterator[str]:
 
 def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Panels:
     """Plot the mesh (in 3D a slice) with boundary groups, or with sensors by residual, (d,)."""
-    mesh, sensors = posterior.mesh, posterior.sensors
-    near = None if residual is None or sensors is None else sensors.points
+    mesh, points = posterior.mesh, posterior.readings.points
+    near = None if residual is None else points
     flat = flatten(mesh.points, mesh.cells, near)
     with new_axes(None, 1, 1, 6.0, HEIGHT) as axes:
         ax = axes[0, 0]
         ax.triplot(flat.triangulation, color=FAINT, linewidth=0.4)
-        groups = getattr(mesh, "boundaries", {}) if residual is None and not flat.place else {}
+        groups = mesh.boundaries if residual is None and not flat.place else {}
         for index, (name, facets) in enumerate(groups.items()):
             style = {"colors": CHAIN_COLOURS[index % len(CHAIN_COLOURS)], "linewidths": 2.5}
             ax.add_collection(LineCollection(mesh.points[facets], label=name, **style))
-        if sensors is not None and sensors.points is not None:
+        if points is not None:
             colours = {} if residual is None else {"cmap": "RdBu_r", "norm": Normalize(-3.0, 3.0)}
-            places = np.asarray(sensors.points)[:, list(flat.axes)]
+            places = np.asarray(points)[:, list(flat.axes)]
             draw_sensors(ax, places, "white" if residual is None else residual, **colours)
             if colours:
                 panel = Panel("", residual, True, "", "standardised residual")
                 draw_bar(ax, panel, HEIGHT, **colours)
         if flat.view is not None:
             ax.set(xlim=flat.view[:, 0], ylim=flat.view[:, 1])
-        unit = getattr(mesh, "unit", "")
-        across, up = (with_unit(AXIS_NAMES[axis], unit) for axis in flat.axes)
+        across, up = (with_unit(AXIS_NAMES[axis], mesh.unit) for axis in flat.axes)
         ax.set(aspect="equal", xlabel=across, ylabel=up)
-        place = f"{flat.place} {unit}".rstrip()
+        place = f"{flat.place} {mesh.unit}".rstrip()
         ax.set_title(f"{place}, sensors projected onto it" if flat.place else "")
         if groups:
             draw_legend(axes, loc="outside lower center", ncols=3)
@@ -217,9 +212,8 @@ def _draws(posterior: Posterior) -> Iterator[str]:
             Panel(f"Chain {chain}, draw {number}", values, *style)
             for chain, number, values in some_draws(posterior)
         ]
-        points = getattr(posterior.sensors, "points", None)
         style = {"num_columns": 4, "is_shared": True, "are_marked": False}
-        shown = plot_maps(posterior.mesh, panels, points, **style)
+        shown = plot_maps(posterior.mesh, panels, posterior.readings.points, **style)
         yield _image(shown, f"{len(panels)} draws of {posterior.field.name}")
         yield _hint(
             "Each draw is a field that fits the readings. Features that all draws share are known; "
@@ -234,7 +228,7 @@ def _sensors(posterior: Posterior, series: Panels | None) -> Iterator[str]:
         if (
             posterior.mesh is not None
             and residual is not None
-            and posterior.sensors.points is not None
+            and posterior.readings.points is not None
         ):
             yield _image(_plot_mesh(posterior, residual), "Residuals where the sensors are")
         yield _hint(
@@ -256,7 +250,7 @@ def _chains(posterior: Posterior) -> Iterator[str]:
 
 
 def _summary(posterior: Posterior) -> Iterator[str]:
-    if names := parameters_of(posterior.scalars, posterior.described):
+    if names := parameters_of(posterior):
         text = f"Histograms of {', '.join(names)} with their prior densities, and pairs of them"
         yield _image(posterior.plot.parameters(names=names), text)
     yield _table(summary_with_totals(posterior).rename(index=posterior.titles))

@@ -37,11 +37,11 @@ DRAWS, RECORD = "posterior.nc", "run.json"
 #: Files that store the problem: the complete problem file, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
 #: Entries of the record that belong to the posterior, and those that belong to its chains.
-_RECORDED = (
+_RECORDED = {
     "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "materials",
     "objections", "doubts",
-)  # fmt: skip
-_OF_CHAINS = "step_size", "warmup_seconds", "sampling_seconds"
+}  # fmt: skip
+_OF_CHAINS = {"step_size", "warmup_seconds", "sampling_seconds"}
 #: Largest size of a text file of a run that is read, bytes.
 MAX_BYTES = 2**24
 REMEDY = "take the file from a copy of the run, or run again"
@@ -125,6 +125,9 @@ class SavedMesh(NamedTuple):
 
     points: np.ndarray  # (num_nodes, dim)
     cells: np.ndarray  # (num_cells, dim + 1)
+    unit: str = ""
+    inner_facets: np.ndarray = np.zeros((0, 2), dtype=int)
+    boundaries: Mapping[str, np.ndarray] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +171,7 @@ def read_posterior(
             [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
             **_surroundings(found),
             standards=(standards or {}).get(record.method, NO_STANDARDS),
-            **{name: getattr(record, name) for name in _RECORDED},
+            **record.model_dump(include=_RECORDED),
         )
     except (LookupError, ValueError, TypeError) as reason:
         expected = "the draws of a run, as invlift run writes them"
@@ -234,7 +237,7 @@ def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[Chain]:
         if len(numbers) > 1 and numbers[1] > 1:
             every[name] = int(numbers[1])
     kinds = {"draws": "posterior", "stats": "sample_stats", "warmup_stats": "warmup_sample_stats"}
-    times = {name: getattr(record, name) for name in _OF_CHAINS}
+    times = record.model_dump(include=_OF_CHAINS)
     chains = []
     for chain in range(groups["posterior"].sizes["chain"]):
         parts = {

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from invlift.posterior.figures.style import with_unit
-from invlift.posterior.names import AT_TIME, CONDUCTIVITY, FIELD, PREDICTED, vector_of
+from invlift.posterior.names import AT_TIME, CONDUCTIVITY, FIELD, vector_of
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
-from invlift.posterior.statistics.parts import unit_of_readings
-from invlift.units import of_logarithm
+from invlift.units import of_logarithm, with_unit
 
 #: Statistics that have the unit of their quantity.
 _ENDS = ("mean", "sd", "q05", "q50", "q95", "mcse_mean", "mcse_sd", "prior_sd")
@@ -46,10 +44,9 @@ def fields_with_units(
 
 def readings_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> pd.DataFrame:
     """Return the table of readings with units in the names of coordinate and solution columns."""
-    known = posterior.described.get(PREDICTED)
-    units = dict.fromkeys("xyz", getattr(posterior.mesh, "unit", ""))
-    units |= dict.fromkeys(_OF_READINGS, unit_of_readings(known, posterior.sensors))
-    units |= known.axis_units if known is not None else {}
+    units = dict.fromkeys("xyz", posterior.mesh.unit if posterior.mesh else "")
+    units |= dict.fromkeys(_OF_READINGS, posterior.fit.unit)
+    units |= posterior.fit.predicted.axis_units
     return table.rename(columns={name: with_unit(name, unit) for name, unit in units.items()})
 
 

@@ -13,9 +13,9 @@ import pandas as pd
 from invlift.chains import Chain
 from invlift.posterior.figures.style import CHAIN_COLOURS, Panels, new_figure, saved
 from invlift.posterior.statistics.diagnostics import diagnose
+from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import total
-from invlift.posterior.statistics.quantity import described
-from invlift.posterior.statistics.scalars import scalar_draws, vector_draws
+from invlift.posterior.statistics.scalars import vector_draws
 from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
 from invlift.standards import Standards
 
@@ -77,12 +77,10 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
     if not chains:
         return Efficiency(method, note="no draws within the budget")
     stats = [chain.stats for chain in chains]
-    draws = {name: [chain.draws[name] for chain in chains] for name in chains[0].draws}
-    shapes = {name: parts[0].shape[1:] for name, parts in draws.items()}
-    quantities = described(shapes)
-    scalars = scalar_draws(draws, quantities).values()
-    blocks = [[values[:, None] for values in each] for each in scalars]
-    blocks = blocks or vector_draws(draws, quantities).values()  # where all are large matrices
+    posterior = PosteriorStatistics(chains)
+    blocks = [[values[:, None] for values in each] for each in posterior.scalars.values()]
+    if not blocks:  # where all are large matrices
+        blocks = vector_draws(posterior.all_draws, posterior.described).values()
     columns = [np.concatenate(chain, axis=1) for chain in zip(*blocks, strict=True)]
     diagnostics = diagnose(columns, method)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.special import chdtri
@@ -10,11 +10,12 @@ from scipy.special import chdtri
 from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
+from invlift.posterior.draws import PosteriorDraws
 from invlift.posterior.names import FIELD
 from invlift.posterior.statistics.blocks import check_draws, coefficient_blocks
 from invlift.posterior.statistics.diagnostics import diagnose_field
 from invlift.posterior.statistics.parts import every_of
-from invlift.posterior.statistics.quantity import PLACES, Quantity
+from invlift.posterior.statistics.quantity import PLACES
 
 PROBABILITIES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
 #: Fewest batches whose variance is a useful estimate.
@@ -23,19 +24,12 @@ MIN_BATCHES = 8
 CONFIDENCE = 0.99
 
 
-def fields_of(
-    chains: Sequence[Chain],
-    described: Mapping[str, Quantity],
-    further: Iterable[Quantity],
-    thresholds: Sequence[float],
-    materials: Mapping[str, float | str],
-) -> dict[str, dict[str, np.ndarray]]:
-    """Return `Posterior.fields` by "node" and "cell".
-
-    Further quantities have moments but no draws.
-    """
+def fields_of(posterior: PosteriorDraws) -> dict[str, dict[str, np.ndarray]]:
+    """Return `Posterior.fields` by "node" and "cell"."""
     by_place = {place: {} for place in PLACES}
-    for name, quantity in (described | {each.name: each for each in further}).items():
+    chains, described = posterior.chains, posterior.described
+    further = {each.name: each for each in posterior.quantities}  # with moments, but no draws
+    for name, quantity in (described | further).items():
         moments = [chain.moments[name] for chain in chains if name in chain.moments]
         draws = [chain.draws[name] for chain in chains] if name in described else None
         if quantity.place is None or (draws is None and not moments):
@@ -48,8 +42,8 @@ def fields_of(
         here |= {f"{name}_{key}": value for key, value in diagnose_field(draws, name).items()}
         here |= {f"{name}_{key}": value for key, value in of_all_draws(chains, name).items()}
         if name == FIELD:
-            here |= conductivity_statistics(draws, here, thresholds)
-            here |= material_probabilities(chains, materials)
+            here |= conductivity_statistics(draws, here, posterior.exceedance)
+            here |= material_probabilities(chains, posterior.materials)
         if quantity.prior_sd is not None:
             reduction = variance_reduction(here[f"{name}_sd"], quantity.prior_sd)
             prefix = "" if name == FIELD else f"{name}_"

@@ -14,7 +14,8 @@ from invlift.errors import InputError
 from invlift.posterior.draws import PosteriorDraws
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
 from invlift.posterior.statistics.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.statistics.parts import every_of
+from invlift.posterior.statistics.parts import every_of, of_solution
+from invlift.posterior.statistics.quantity import Quantity
 from invlift.posterior.statistics.sensor_fit import (
     SensorStatistics,
     misfit_p_value,
@@ -37,18 +38,24 @@ class Fit:
         return self.posterior.sensors is not None and PREDICTED in self.posterior.described
 
     @property
+    def unit(self) -> str:
+        """Unit of the readings, "" if it is unknown or they have several."""
+        is_one = np.all(of_solution(self.posterior.readings))
+        return self.predicted.unit if is_one else ""
+
+    @property
+    def predicted(self) -> Quantity:
+        """Description of the predictions; without a unit if none are stored."""
+        return self.posterior.described.get(PREDICTED, Quantity(PREDICTED))
+
+    @property
     def _scores(self) -> list[np.ndarray] | None:
         return self.posterior.all_draws.get(NOISE_SCORE) if self.is_known else None
 
     @property
-    def _limits(self) -> np.ndarray | None:
-        return getattr(self.posterior.sensors, "limits", None)
-
-    @property
     def _coordinates(self) -> Mapping[str, Sequence]:
-        sensors, predicted = self.posterior.sensors, self.posterior.described.get(PREDICTED)
-        unit = "" if predicted is None else predicted.unit
-        return in_time(sensors, unit) or getattr(sensors, "coordinates", {})
+        readings = self.posterior.readings
+        return in_time(readings, self.predicted.unit) or readings.coordinates
 
     def sensors(self) -> SensorStatistics:
         """Compare readings and predictions; an `InputError` if either is missing."""
@@ -60,9 +67,8 @@ class Fit:
 
     @cached_property
     def _statistics(self) -> SensorStatistics:
-        posterior = self.posterior
-        draws, readings = posterior.draws(PREDICTED), posterior.sensors.values
-        return sensor_statistics(draws, readings, self._scores, self._limits)
+        draws, readings = self.posterior.draws(PREDICTED), self.posterior.readings
+        return sensor_statistics(draws, readings.values, self._scores, readings.limits)
 
     def table(self) -> pd.DataFrame:
         """Return a table with a row per reading: `sensor_fit.csv` (docs/commands/run.md).
@@ -70,13 +76,13 @@ class Fit:
         The rows have the names of the readings. The columns are coordinates, the reading, and
         statistics of its prediction. Raises an `InputError` if there are no readings.
         """
-        sensors = self.posterior.sensors
-        if sensors is None:
+        if self.posterior.sensors is None:
             raise InputError("posterior", "readings", "none", "pass sensors")
+        sensors = self.posterior.readings
         positions = () if sensors.points is None else np.transpose(sensors.points)
         labels = np.arange(len(sensors.values)) if sensors.labels is None else sensors.labels
         known = dict(sensors.coordinates) | dict(zip("xyz", positions, strict=False))
-        limits = {} if self._limits is None else {"limit": self._limits}
+        limits = {} if sensors.limits is None else {"limit": sensors.limits}
         columns = known | limits | self.by_sensor()
         return pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
 
@@ -95,14 +101,15 @@ class Fit:
     @cached_property
     def misfit_p_value(self) -> float | None:
         """See `sensor_fit.misfit_p_value`; None if the noise variables are not stored."""
-        return None if self._scores is None else misfit_p_value(self._scores, self._limits)
+        limits = self.posterior.readings.limits
+        return None if self._scores is None else misfit_p_value(self._scores, limits)
 
     @property
     def arrays(self) -> dict[str, tuple[Mapping, np.ndarray]]:
         """Axes and values of the readings, by name: `observed`, or the named arrays of a model."""
         if self.posterior.sensors is None:
             return {}
-        if arrays := getattr(self.posterior.sensors, "arrays", None):
+        if arrays := self.posterior.readings.arrays:
             return dict(arrays)
         labels = (each.axes.get("sensor") for each in self.posterior.described.values())
         axes = {"sensor": next(filter(None, labels), None)}

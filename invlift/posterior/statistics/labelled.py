@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 
 from invlift.errors import InputError, first_line, printable
-from invlift.files.atomic import replace_on_success
+from invlift.files.atomic import write_bytes
 from invlift.posterior.names import OBSERVED, known_cells_name, prior_density_name, prior_sd_name
 from invlift.posterior.statistics.blocks import check_draws
 from invlift.posterior.statistics.parts import Mesh
@@ -211,8 +211,7 @@ def save_netcdf(
             }
             store = xr.backends.H5NetCDFStore(file.create_group(name))
             group.dump_to_store(store, encoding=encoding)
-    with replace_on_success(path) as temporary:
-        temporary.write_bytes(content.getbuffer())
+    write_bytes(path, content.getbuffer())
 
 
 def read_groups(path: str | os.PathLike) -> Mapping[str, xr.Dataset]:

@@ -59,8 +59,8 @@ def compare_runs(
             raise InputError(name, expected, found, remedy)
         bad = np.flatnonzero(np.isnan(loos[name].elpd))
         if bad.size:
-            labels = getattr(runs[name].sensors, "labels", None)
-            is_named = labels is not None and runs[name].fit.is_loo_of_sensors
+            labels = run.readings.labels
+            is_named = labels is not None and run.fit.is_loo_of_sensors
             first_bad = labels[bad[0]] if is_named else f"index {bad[0]}"
             found = f"others at {bad.size} of {loos[name].elpd.size} readings, the first "
             found += f"is {first_bad}"

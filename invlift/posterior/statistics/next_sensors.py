@@ -98,9 +98,7 @@ def _solutions(posterior: PosteriorStatistics) -> list[str]:
         for each in posterior.described.values()
         if each.is_derived and each.place == "node" and each.name.startswith(SOLUTION)
     ]
-    if not solutions and {*"abmn"} <= {
-        *getattr(posterior.sensors, "coordinates", ())
-    }:  # electrodes
+    if not solutions and {*"abmn"} <= {*posterior.readings.coordinates}:  # electrodes
         expected, given = "a run of a field that is read by sensors", "one of electrodes"
         remedy = "their potential inside is not kept, so that there are no places to choose from"
         raise InputError("next sensor", expected, given, remedy)
@@ -139,7 +137,7 @@ def _wanted(posterior: PosteriorStatistics, name: str | None):
 def _noise_variance(posterior: PosteriorStatistics) -> float:
     """Return the squared median of the noise sd of readings of the solution."""
     fit = posterior.fit.sensors()
-    is_usual = of_solution(posterior.sensors)
+    is_usual = of_solution(posterior.readings)
     if fit.noise_sd is None or not is_usual.any():
         expected = "readings of the solution, whose noise a further one would have"
         remedy = "take problem.posterior(run) of a problem with such readings"

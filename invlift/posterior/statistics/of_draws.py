@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.posterior.draws import PosteriorDraws
-from invlift.posterior.names import MESH_ERROR
+from invlift.posterior.names import MESH_ERROR, vector_of
 from invlift.posterior.statistics.diagnostics import Diagnostics, diagnose
 from invlift.posterior.statistics.fields import fields_of, of_all_draws
 from invlift.posterior.statistics.fit import Fit
@@ -19,6 +19,7 @@ from invlift.posterior.statistics.scalars import (
     unknown_entries,
     vector_draws,
 )
+from invlift.units import with_unit
 
 
 class PosteriorStatistics(PosteriorDraws):
@@ -41,6 +42,16 @@ class PosteriorStatistics(PosteriorDraws):
         are at the end.
         """
         return scalar_draws(self.all_draws, self.described)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Titles of the `scalars` in tables and figures, with units, by name."""
+        titles = {}
+        for name in self.scalars:
+            of = vector_of(name).removesuffix("_field_mean").removesuffix("_field_std")
+            known = self.described.get(vector_of(name), self.described.get(of))
+            titles[name] = with_unit(name, known.unit if known else "")
+        return titles
 
     @cached_property
     def scalar_diagnostics(self) -> dict[str, Diagnostics]:
@@ -73,12 +84,16 @@ class PosteriorStatistics(PosteriorDraws):
     @cached_property
     def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:
         """The `fields` at nodes and in cells, by "node" and "cell"."""
-        by_place = fields_of(
-            self.chains, self.described, self.quantities, self.exceedance, self.materials
-        )
+        by_place = fields_of(self)
         if self.mesh_error is not None:
             by_place["node"][MESH_ERROR] = self.mesh_error
         return by_place
+
+    @property
+    def placed_fields(self) -> dict[str, tuple[np.ndarray, bool]]:
+        """The `fields` by name, each with whether it is at nodes."""
+        places = self.fields_by_place.items()
+        return {name: (x, place == "node") for place, each in places for name, x in each.items()}
 
     def fields(self) -> dict[str, np.ndarray]:
         """Return the posterior statistics of the fields, by name.

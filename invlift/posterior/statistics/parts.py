@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from invlift.chains import Chain
 from invlift.errors import InputError
-from invlift.posterior.names import FIELD, KIND, NOISE_SCORE, PREDICTED
+from invlift.posterior.names import KIND
 from invlift.posterior.statistics.blocks import check_draws
-from invlift.posterior.statistics.quantity import Quantity
 
 
 class Mesh(Protocol):
-    """A mesh of simplices: points (num_nodes, dim), and cells (num_cells, dim + 1) of int."""
+    """A mesh of simplices: points (num_nodes, dim), and cells (num_cells, dim + 1) of int.
+
+    Pictures show the `unit` of its lengths, edges inside it, (k, 2) of int, and the facets of its
+    boundary groups, (k, dim) of int each.
+    """
 
     points: np.ndarray
     cells: np.ndarray
+    unit: str
+    inner_facets: np.ndarray
+    boundaries: Mapping[str, np.ndarray]
 
     def values_at(self, points: np.ndarray, place: str) -> csr_array:
         """Return a matrix (k, N) that gives values at k points of a field on "node" or "cell"."""
@@ -121,39 +127,6 @@ def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def of_solution(sensors: Any) -> np.ndarray:
+def of_solution(readings: Readings) -> np.ndarray:
     """Return which readings are values of the solution at a point, with its unit: (d,) of bool."""
-    kinds = getattr(sensors, "coordinates", {}).get(KIND)
-    return np.ones(len(sensors.values), bool) if kinds is None else np.asarray(kinds) == "point"
-
-
-def unit_of_readings(predicted: Quantity | None, sensors: Any) -> str:
-    """Return the unit of the readings, "" if it is unknown or they have several."""
-    return predicted.unit if predicted is not None and np.all(of_solution(sensors)) else ""
-
-
-def check_fit(
-    shapes: Mapping[str, tuple[int, ...]],
-    quantities: Iterable[Quantity],
-    mesh: Mesh | None,
-    sensors: Readings | None,
-    thresholds: Sequence[float],
-) -> None:
-    """Check the sizes of fields and predictions, and the thresholds.
-
-    Raises an InputError if the sizes do not fit mesh or sensors, a threshold is not positive, or
-    there is no log-conductivity for thresholds.
-    """
-    sizes = {} if mesh is None else {"node": len(mesh.points), "cell": len(mesh.cells)}
-    parts = [(each.name, (sizes[each.place],)) for each in quantities if each.place in sizes]
-    if sensors is not None:
-        parts += [(name, np.shape(sensors.values)) for name in (PREDICTED, NOISE_SCORE)]
-    for name, shape in parts:
-        if shapes.get(name, shape) != shape:
-            expected, found = f"a value for each node, cell or reading, {shape}", f"{shapes[name]}"
-            remedy = "pass the mesh and sensors that were used in the run"
-            raise InputError(f"draws of {name}", expected, found, remedy)
-    if len(thresholds) and not (FIELD in shapes and np.all(np.asarray(thresholds) > 0)):
-        expected = f"positive numbers, and draws of {FIELD}"
-        remedy = "give conductivities in their unit, or leave exceedance out"
-        raise InputError("posterior, exceedance", expected, f"{thresholds}", remedy)
+    return np.asarray(readings.coordinates.get(KIND, ["point"] * len(readings.values))) == "point"

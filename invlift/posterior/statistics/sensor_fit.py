@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from scipy.special import chdtrc, log_ndtr, logsumexp, ndtri_exp
@@ -62,29 +63,20 @@ def sensor_statistics(
     """
     _, _, shape = check_draws(predicted, "predicted")
     observed = np.asarray(observed, dtype=float)
-    mean, sd = np.full((2, *shape), np.nan)
-    for block, values in coefficient_blocks(predicted, "predicted"):
+    mean, sd, *fit = np.full((5, *shape), np.nan)
+    etas = repeat((None, None)) if scores is None else coefficient_blocks(scores, "noise_score")
+    blocks = coefficient_blocks(predicted, "predicted")
+    for (block, values), (_, eta) in zip(blocks, etas, strict=False):
         every = values.reshape(len(values), -1)
         mean[block] = every.mean(axis=1)
         if every.shape[1] > 1:
             sd[block] = every.std(axis=1, ddof=1)
-    if scores is None:
-        return SensorStatistics(observed, mean, sd, limit=limits)
-    blocks = zip(
-        coefficient_blocks(predicted, "predicted"),
-        coefficient_blocks(scores, "noise_score"),
-        strict=True,
-    )
-    fits = [
-        _fit(
-            observed[block],
-            draws.reshape(len(draws), -1),
-            eta.reshape(len(eta), -1),
-            None if limits is None else limits[block],
-        )
-        for (block, draws), (_, eta) in blocks
-    ]
-    return SensorStatistics(observed, mean, sd, *np.concatenate(fits, axis=1), limit=limits)
+        if eta is not None:
+            own = None if limits is None else limits[block]
+            found = _fit(observed[block], every, eta.reshape(len(eta), -1), own)
+            for statistic, part in zip(fit, found, strict=True):
+                statistic[block] = part
+    return SensorStatistics(observed, mean, sd, *(() if scores is None else fit), limit=limits)
 
 
 def within_limits(eta: np.ndarray, limits: np.ndarray | None) -> np.ndarray:

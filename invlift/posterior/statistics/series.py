@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from invlift.errors import InputError
 from invlift.posterior.names import KIND, OBSERVED, PREDICTED, UNITS, path_name
-from invlift.posterior.statistics.parts import of_solution
+from invlift.posterior.statistics.parts import Readings, of_solution
 from invlift.posterior.statistics.quantity import Quantity
 
 #: Levels of the quantiles of a series: the 90 and 50 % bands around the median.
@@ -49,18 +48,17 @@ class Series:
         return float(last) if math.isfinite(last) and last < self.at[-1] else None
 
 
-def in_time(sensors: Any, unit: str = "") -> dict[str, Sequence]:
+def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
     """Return coordinates of readings of a field in time, in which each sensor is a series.
 
     Empty for other readings. Readings with the same place, kind and experiment belong to one
     sensor. Its name is its label, or else its position. `unit` is that of readings of the solution.
     """
-    known = getattr(sensors, "coordinates", {})
-    points = getattr(sensors, "points", None)
+    known, points = readings.coordinates, readings.points
     if "time" not in known or "name" in known or points is None:
         return {}
-    num = len(sensors.values)
-    labels = [""] * num if sensors.labels is None else list(sensors.labels)
+    num = len(readings.values)
+    labels = [""] * num if readings.labels is None else list(readings.labels)
     which = [known.get(key, [""] * num) for key in ("experiment", KIND)]
     keys = list(zip(*which, map(tuple, np.nan_to_num(points).tolist()), strict=True))
     by_key: dict[tuple, set] = {}
@@ -71,7 +69,7 @@ def in_time(sensors: Any, unit: str = "") -> dict[str, Sequence]:
         experiment, _, place = key
         name = label if label and len(by_key[key]) == 1 else ", ".join(f"{x:.6g}" for x in place)
         names.append(f"{experiment}, {name}" if experiment else name)
-    units = np.where(of_solution(sensors), unit, "").tolist()
+    units = np.where(of_solution(readings), unit, "").tolist()
     return {"name": names, "time": known["time"], UNITS: units}
 
 
