@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 import traceback
@@ -28,6 +29,8 @@ from invlift.problems.problem import InverseProblem
 AnyProblem = InverseProblem | ManifoldProblem
 #: Default name of the problem in a Python file.
 NAME = "problem"
+#: File in the folder of a run: file and name of its problem in Python, and the sampler.
+SOURCE = "chains/source.json"
 
 
 class PythonSpec(RunOptions, Table):
@@ -40,6 +43,16 @@ class PythonSpec(RunOptions, Table):
     output: OutputTable
 
     _file: str = PrivateAttr(default="model.py")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The Python file, and its original place with the sampler."""
+        kept = self.record() | {"sampler": self.sampler.model_dump(exclude_none=True)}
+        return {"problem.py": self.content, SOURCE: json.dumps(kept)}
+
+    def record(self) -> dict[str, str]:
+        """Return what the record of a run has of the Python file."""
+        return {"source": f"{self.source}:{self.name}"}
 
 
 def open_problem(text: str) -> ProblemSpec | PythonSpec:

@@ -1,7 +1,6 @@
 """The pre-flight: it passes a sound problem and calls each flaw by its name."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +9,7 @@ import pytest
 from problem_files import build, write_problem
 from structured import box_mesh
 
+import invlift
 from invlift.app.checks import Finding, Report, check_problem
 from invlift.app.checks.derivatives import (
     TAYLOR_STEPS,
@@ -19,8 +19,7 @@ from invlift.app.checks.derivatives import (
     taylor_slope,
 )
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
-from invlift.app.checks.level import check_level
-from invlift.app.checks.predictions import check_predictions
+from invlift.app.checks.predictions import check_level, check_predictions
 from invlift.app.checks.starts import check_dependence, check_fit, check_method, check_sensitivity
 from invlift.app.checks.time_step import check_time_step, time_step_doubts
 from invlift.app.problem.build import build_problem
@@ -37,7 +36,9 @@ from invlift.problems.starts.search import Start, find_start
 from invlift.problems.time.ode_problem import ode_problem
 from invlift.problems.time.state_space import state_space
 from invlift.samplers.chains.programs import evaluate_state
+from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels.chmc import ConstrainedHMC
+from invlift.standards import NO_STANDARDS
 from invlift.unknowns.distributions import lognormal, normal
 from invlift.unknowns.priors.base import StandardNormalPrior
 
@@ -381,8 +382,8 @@ def test_steps_too_long_for_a_rate_are_noted_before_a_run_and_after(options, lev
     # The draws of a run whose posterior was cut off where the solution ends.
     rates = np.linspace(0.5, 1.5, 30)
     predicted = np.asarray(jax.jit(jax.vmap(problem.model))(rates[:, None]))
-    chain = SimpleNamespace(draws={"rate": rates, "predicted": predicted}, every={})
-    run = SimpleNamespace(chains=[chain] * 2)
+    chain = invlift.Chain({"rate": rates, "predicted": predicted})
+    run = Run([chain] * 2, 0.0, False, NO_STANDARDS)
     assert len(time_step_doubts(problem, run)) == (level == "note")
 
 

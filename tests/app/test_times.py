@@ -15,7 +15,6 @@ import invlift
 from invlift.app.checks.derivatives import KERNEL, evaluate
 from invlift.app.checks.information import check_information
 from invlift.app.checks.mesh_error import check_mesh_error, finer_model
-from invlift.app.checks.starts import with_first
 from invlift.app.checks.times import check_times
 from invlift.app.runs.sampling import target_of
 from invlift.app.runs.starts import chosen_starts
@@ -187,7 +186,7 @@ def test_check_notes_what_readings_at_such_times_cannot_tell(tmp_path, times, si
     white = np.random.default_rng(1).standard_normal(problem.num_unknowns)
     problem = replace(problem, observed=problem.predict(white))
     starts = chosen_starts(problem, "prior", 1)(KERNEL, target_of(problem, KERNEL), 0)
-    fit = with_first(starts, lambda _, *arguments: evaluate(*arguments)).first.fit
+    fit = starts.with_first(lambda _, *arguments: evaluate(*arguments)).first.fit
     found = check_information(problem, fit)
     assert [each.name for each in found] == names
     assert {each.level for each in found} <= {"note"}

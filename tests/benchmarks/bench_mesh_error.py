@@ -20,7 +20,6 @@ import numpy as np
 import invlift
 from invlift.app import checks
 from invlift.app.checks import check_problem, mesh_error
-from invlift.app.checks.starts import with_first
 from invlift.app.problems import build, open_problem
 from invlift.app.runs.sampling import target_of
 from invlift.app.runs.starts import chosen_starts
@@ -73,7 +72,7 @@ def errors(names):
             continue
         kernel = KERNELS["chmc"]()
         starts = chosen_starts(problem, "prior", 1)(kernel, target_of(problem, kernel), 0)
-        found = mesh_error.errors_at(problem, finer, with_first(starts).first.fit)
+        found = mesh_error.errors_at(problem, finer, starts.with_first().first.fit)
         row += f"| {found.readings.max():.2g} | {np.median(found.readings):.2g} "
         row += f"| {found.shift:.2g} | {found.beyond.max():.2g} | {np.median(found.beyond):.2g} |"
         print(row, flush=True)

@@ -23,15 +23,13 @@ from invlift.app.checks.derivatives import (
 from invlift.app.checks.field import check_places, check_prior, check_tables
 from invlift.app.checks.findings import Finding, Report
 from invlift.app.checks.information import check_information
-from invlift.app.checks.level import check_level
 from invlift.app.checks.mesh_error import check_mesh_error, finer_model
-from invlift.app.checks.predictions import check_predictions
+from invlift.app.checks.predictions import check_level, check_predictions
 from invlift.app.checks.starts import (
     check_dependence,
     check_method,
     check_start,
     usual_position,
-    with_first,
 )
 from invlift.app.checks.time_step import check_time_step
 from invlift.app.problem.problem_file import ProblemSpec
@@ -78,6 +76,7 @@ def check_problem(
     """
     seed = seed if spec is None else spec.sampler.seed
     findings: list[Finding] = []
+    file = spec if isinstance(spec, ProblemSpec) else None
 
     def tell(new: Sequence[Finding]) -> None:
         findings.extend(new)
@@ -100,10 +99,10 @@ def check_problem(
         level = pool.submit(check_level, problem)
         finer = pool.submit(finer_model, problem)
         begin("mesh, tables and prior")
-        tell(check_tables(problem, spec))
+        tell(check_tables(problem, file))
         tell(prior.result())
         starts = chosen_starts(problem, "prior", 1)(KERNEL, lifted, seed)
-        starts = with_first(starts, lambda _, *arguments: evaluate(*arguments))
+        starts = starts.with_first(lambda _, *arguments: evaluate(*arguments))
         tell(of_start := check_start(starts))
         begin("what the prior predicts")
         tell(level.result() + predictions.result() + dependence.result() + time_step.result())
@@ -115,14 +114,14 @@ def check_problem(
         point, rng = evaluate(lifted, position), np.random.default_rng(seed)
         tell(check_derivatives(lifted, point, rng))
         if is_fitted:
-            fit = starts.first.fit if isinstance(starts, Starts) else None
+            fit = starts.first and starts.first.fit
             tell(check_information(problem, fit))
             begin("the error of the mesh")
             tell(check_mesh_error(problem, finer.result(), fit))
             begin("a step of the sampler")
             tell([check_step(lifted, point, seed)])
             tell(check_method(problem))
-    return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{problem}")
+    return Report(findings, "" if file else f"{problem}")
 
 
 def find_objections(
@@ -142,6 +141,6 @@ def find_objections(
         pool.shutdown(wait=False)
         findings = check_places(problem)
         find_starts = chosen_starts(problem, settings.starts, settings.chains)
-        starts = with_first(find_starts(kernel, target, settings.seed), choice=choice)
+        starts = find_starts(kernel, target, settings.seed).with_first(choice=choice)
     findings += check_start(starts) + of_prior.result()
     return [str(finding) for finding in findings if finding.level == "bad"], starts

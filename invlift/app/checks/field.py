@@ -8,7 +8,7 @@ from invlift.app.checks.electrodes import check_electrodes
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.times import check_times
 from invlift.app.problem.problem_file import ProblemSpec
-from invlift.app.problems import AnyProblem, PythonSpec
+from invlift.app.problems import AnyProblem
 from invlift.app.runs.quantities import field_prior
 from invlift.fem.fields.base import Nominal
 from invlift.fem.mesh.checks import listing, place
@@ -34,12 +34,12 @@ FEWEST_PLACES, MUCH_CLOSER = 3, 0.1
 BEHIND = 1e-3
 
 
-def check_tables(problem: AnyProblem, spec: ProblemSpec | PythonSpec | None) -> list[Finding]:
+def check_tables(problem: AnyProblem, spec: ProblemSpec | None) -> list[Finding]:
     """Check mesh, groups, electrodes and sensors, as far as they exist."""
     if problem.mesh is None:
         return []
     findings, sensors = [check_mesh(problem.mesh)], problem.sensors
-    if isinstance(spec, ProblemSpec) and spec.electrodes is None:
+    if spec is not None and spec.electrodes is None:
         findings.append(_groups(spec, problem.mesh))
     if sensors is not None and sensors.electrodes is not None:
         findings.append(check_electrodes(problem))
@@ -107,20 +107,19 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
     return Finding("ok", "groups", detail)
 
 
-def check_sensors(problem: InverseProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:
+def check_sensors(problem: InverseProblem, spec: ProblemSpec | None) -> Finding:
     """Check the number of sensors, and unused or repeated parts of their table."""
     sensors = problem.sensors
-    notes, is_file = [], isinstance(spec, ProblemSpec)
-    notes += _repeats(sensors)
-    if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
+    notes = _repeats(sensors)
+    if spec and sensors.sigma is not None and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
-    if sensors.experiments is not None and is_file and not (spec.experiment or spec.survey):
+    if spec and sensors.experiments is not None and not (spec.experiment or spec.survey):
         notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
-    if sensors.surveys is not None and is_file and not spec.survey:
+    if spec and sensors.surveys is not None and not spec.survey:
         notes.append("the table's column survey is not used, as there is no [survey.NAME]")
     if sensors.outside:
         notes.append(sensors.outside)
-    if is_file and sensors.electrodes is None and (rows := _at_point_sources(problem, spec)):
+    if spec and sensors.electrodes is None and (rows := _at_point_sources(problem, spec)):
         notes.append(
             f"row {rows[0]} reads within a cell of a point source, where the solution depends on "
             f"the size of the cells{f' (and {len(rows) - 1} more)' if rows[1:] else ''}: remove "

@@ -100,7 +100,8 @@ def _of_unknown_noise(problem: InverseProblem, fit: Fit) -> Finding:
     rms, sigma = float(np.sqrt(np.mean(left**2))), float(np.median(fit.sigma))
     detail = f"the best fit has residuals of {rms:.3g} where readings vary by {spread:.3g}, and a "
     detail += f"noise scale of {sigma:.3g}"
-    zetas = np.stack(list(_draws_of_parameters(problem)))
+    rng = np.random.default_rng(0)
+    zetas = np.stack([problem.noise.sample_parameters(rng) for _ in range(NUM_DRAWS)])
     of_prior = np.median(np.asarray(_scales(problem.noise, zetas)), axis=-1)
     end = float(np.quantile(of_prior, 1.0 - PRIOR_TAIL))
     is_nothing = observed.size >= MIN_READINGS and rms >= MAX_UNEXPLAINED * spread
@@ -114,12 +115,6 @@ def _of_unknown_noise(problem: InverseProblem, fit: Fit) -> Finding:
         return Finding("ok", "fit", detail)
     detail += f"; the largest residual is at {_reading(problem, fit, worst)}"
     return Finding("bad" if is_above and is_nothing else "note", "fit", detail)
-
-
-def _draws_of_parameters(problem: InverseProblem) -> Iterator[np.ndarray]:
-    rng = np.random.default_rng(0)
-    for _ in range(NUM_DRAWS):
-        yield np.asarray(problem.noise.sample_parameters(rng))
 
 
 @program

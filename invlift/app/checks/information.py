@@ -39,7 +39,7 @@ def check_information(problem: InverseProblem, fit: Fit | None) -> list[Finding]
     """
     if fit is None or problem.noise.is_exact:
         return []
-    is_in_time = bool(_parts_in_time(problem.model))
+    is_in_time = any(map(_is_in_time, jax.tree.leaves(problem.model, is_leaf=_is_in_time)))
     if not (is_in_time or problem.model.on_mesh.further):
         return []
     theta = np.concatenate([np.zeros(problem.noise.num_parameters), fit.white])
@@ -52,11 +52,6 @@ def check_information(problem: InverseProblem, fit: Fit | None) -> list[Finding]
 
     of_times = _of_times(predicted, fit.sd) if is_in_time else []
     return [*of_times, *_of_unknowns(problem, fit)]
-
-
-def _parts_in_time(model: ForwardModel) -> list[ShiftedEquations]:
-    leaves = jax.tree.leaves(model, is_leaf=_is_in_time)
-    return [each for each in leaves if _is_in_time(each)]
 
 
 def _is_in_time(part) -> bool:

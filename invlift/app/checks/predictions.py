@@ -1,19 +1,23 @@
-"""Check of the readings against predictions from the prior, which shows wrong units."""
+"""Checks of what the prior predicts: wrong units, and a level that no reading determines."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from invlift.app.checks.findings import Finding
+from invlift.app.problems import AnyProblem
+from invlift.app.runs.quantities import field_of, field_prior
 from invlift.app.studies.simulate import draw_predictions
-from invlift.problems.manifolds.given_manifold import ManifoldProblem
-from invlift.problems.problem import InverseProblem, name_of_reading
+from invlift.problems.problem import name_of_reading
+from invlift.programs.compilation import program
 
 #: Number of draws from the prior, and fewest finite ones for a comparison.
 NUM_DRAWS, FEWEST = 100, 20
+#: Relative change of readings up to which it is rounding, if a field moves by 1.
+NO_CHANGE = 1e-6
 
 
-def check_predictions(problem: InverseProblem | ManifoldProblem, seed: int) -> list[Finding]:
+def check_predictions(problem: AnyProblem, seed: int) -> list[Finding]:
     """Compare the readings with noise-free predictions of draws from the prior.
 
     The finding is a note if most readings are outside the range of all draws by more than its
@@ -48,3 +52,35 @@ def _far(observed, low, high):
     least, most = np.minimum(np.abs(low), np.abs(high)), np.maximum(np.abs(low), np.abs(high))
     is_far |= of_one_sign & (sign * observed * most < least * least)
     return is_far
+
+
+def check_level(problem: AnyProblem) -> list[Finding]:
+    """Return a note if no reading changes with the level of the field; nothing without a field.
+
+    This happens for a conductivity if all boundary conditions and readings are values of the
+    solution: twice the conductivity gives twice the flux and the same solution (div(exp(phi) grad
+    u) = 0).
+    """
+    if problem.mesh is None:
+        return []
+    prior = problem.prior
+    move = np.where(field_prior(problem).pointwise_std() > 0.0, 1.0, 0.0)  # 0 where it is known
+    if prior.shapes:
+        name = field_of(problem).name
+        parts = [move if each == name else np.zeros(shape).ravel() for each, shape in prior.shapes]
+        move = np.concatenate(parts)
+    white = np.zeros(prior.num_white)
+    before, after = (np.asarray(_readings(problem.model, prior, white, by * move)) for by in (0, 1))
+    if not move.any() or not np.isfinite(after).all():
+        return []
+    if np.abs(after - before).max() > NO_CHANGE * np.abs(before).max():
+        return []
+    detail = "no reading changes if the whole field moves by a constant: readings determine "
+    detail += "only ratios of the conductivity, and the prior its level; a known source, flux, "
+    detail += "transfer coefficient or conductivity somewhere would determine it"
+    return [Finding("note", "level", detail)]
+
+
+@program
+def _readings(model, prior, white, move):
+    return model(prior.transform(white) + move)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +14,6 @@ from invlift.app.runs.starts import RoughStarts, Starts
 from invlift.errors import InputError
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.models.named_model import NamedModel
-from invlift.problems.choice.lift_choice import Choice
 from invlift.problems.choice.partly_lifted import laplace_referred
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem, name_of_reading
@@ -24,7 +21,6 @@ from invlift.problems.starts.landing import distance_from_manifold
 from invlift.problems.starts.search import Start, from_lifted, lifted_above
 from invlift.programs.compilation import program
 from invlift.programs.dependence import NONE, spread
-from invlift.samplers.chains.programs import evaluate_state
 from invlift.targets import Target
 
 #: Sensitivity, in sd of the noise, below which a reading has no information on the field.
@@ -36,23 +32,9 @@ BLIND = 1e-3
 MANY_UNKNOWNS, NUM_WEIGHED, NEARLY_NORMAL = 50, 400, 0.1
 
 
-def with_first(
-    starts: Starts | RoughStarts,
-    evaluate_fn: Callable = evaluate_state,
-    choice: Choice | None = None,
-) -> Starts | RoughStarts:
-    """Return the starts with that of the first chain found, if starts need a search.
-
-    `choice` is the choice by which the target was made.  Raises an InputError if no start is found.
-    """
-    if not isinstance(starts, Starts):
-        return starts
-    return replace(starts, first=starts.find(0, evaluate_fn), choice=choice)
-
-
 def check_start(starts: Starts | RoughStarts) -> list[Finding]:
     """Check fit, limits and sensitivity at the start of the first chain."""
-    if not isinstance(starts, Starts):
+    if starts.first is None:
         return [_constraint(starts.target, starts[0])]
     # The reduced problem may replace many readings by fewer numbers.
     reduced = starts.target.problem.searched

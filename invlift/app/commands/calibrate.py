@@ -42,7 +42,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             with_noise,
             settings.kernel(),
             **sizes,
-            **{name: getattr(settings, name) for name in ("warmup", "seed", "starts")},
+            **settings.model_dump(include={"warmup", "seed", "starts"}),
             directory=directory,
             resume=parsed.resume,
             on_simulation=on_simulation,

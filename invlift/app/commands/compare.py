@@ -15,10 +15,12 @@ from invlift.app.commands.common import (
 )
 from invlift.app.problems import build, open_problem
 from invlift.app.runs.progress import comparison_display
-from invlift.app.studies.compare import INTERRUPTED, NUMPYRO_NUTS, compare
-from invlift.app.studies.comparison_record import (
+from invlift.app.studies.compare import (
     FIGURE,
+    INTERRUPTED,
+    NUMPYRO_NUTS,
     TABLE,
+    compare,
     identity_of,
     of_comparison,
     read_comparison,
@@ -53,7 +55,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     options = {name: getattr(parsed, name) for name in names}
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-comparison")
-    directory, settings = spec.output.dir, {name: getattr(spec.sampler, name) for name in names}
+    directory, settings = spec.output.dir, spec.sampler.model_dump(include={*names})
     files = directory / TABLE, directory / FIGURE
     of_comparison(directory).check(is_resuming=parsed.resume)
     problem = interruptible(build, spec)

@@ -93,8 +93,7 @@ def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) ->
     loo, spec = posterior.fit.leave_one_out(), open_saved(folder)
     problem = with_readings(build(spec), f"{folder}", "loo --refit")
     settings, refits = spec.sampler, []
-    names = "chains", "warmup", "draws", "seed", "starts"
-    options = {name: getattr(settings, name) for name in names}
+    options = settings.model_dump(include={"chains", "warmup", "draws", "seed", "starts"})
     rows = least_reliable(loo, num)
     for each in refit(problem, loo, rows, method=settings.kernel(), **options):
         refits.append(each)

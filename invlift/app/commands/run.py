@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import threading
 import time
@@ -23,12 +22,10 @@ from invlift.app.commands.common import (
     say_table,
     typed,
 )
-from invlift.app.problem.problem_file import ProblemSpec
 from invlift.app.problem.saved_problem import (
     keep_objections,
     kept_objections,
     save_problem,
-    text_of,
 )
 from invlift.app.problems import build, open_problem
 from invlift.app.runs.dask import dask_executor
@@ -106,7 +103,7 @@ def _sampled(
         return sample(
             problem,
             kernel,
-            **{name: getattr(settings, name) for name in ("chains", "warmup", "draws", "seed")},
+            **settings.model_dump(include={"chains", "warmup", "draws", "seed"}),
             starts=starts,
             budget=settings.budget and max(settings.budget - spent, SHORTEST),
             max_field_megabytes=spec.output.max_field_megabytes,
@@ -148,7 +145,7 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
     record = posterior.record() | info
     written = posterior.write(directory, info)
     if spec.output.report:
-        written += _pictures(posterior, record, directory, text_of(spec))
+        written += _pictures(posterior, record, directory, next(iter(spec.files.values())))
     say(console, f"\nWritten to {directory}: {', '.join(path.name for path in written)}")
     if run.is_interrupted:
         say(console, "The run was interrupted; finish it with --resume.")
@@ -188,10 +185,5 @@ def _run_info(spec) -> dict:
     settings = spec.sampler
     info = {"versions": versions(), "seed": settings.seed, "method": settings.method}
     info |= {"options": dict(settings.options), "num_warmup": settings.warmup}
-    name = PROBLEM_FILES[not isinstance(spec, ProblemSpec)]
-    info |= {"problem_sha256": problem_sha256(name, text_of(spec))}
-    if isinstance(spec, ProblemSpec):
-        units = {} if spec.units is None else spec.units.model_dump(exclude_none=True)
-        info |= {"units": units} if units else {}
-        return info | {"mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest()}
-    return info | {"source": f"{spec.source}:{spec.name}"}
+    name, text = next(iter(spec.files.items()))
+    return info | {"problem_sha256": problem_sha256(name, text)} | spec.record()

@@ -6,6 +6,7 @@ checked when they are read, and their errors name the key by `ProblemSpec.where`
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tomllib
@@ -90,6 +91,18 @@ class ProblemSpec(RunOptions, Sections):
     """
 
     _file: str = PrivateAttr(default="problem")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The file that repeats the problem: its output directory is that of the file itself."""
+        here = self.output.model_copy(update={"dir": Path()})
+        return {"problem.toml": self.model_copy(update={"output": here}).to_toml()}
+
+    def record(self) -> dict[str, Any]:
+        """Return what the record of a run has of the problem file."""
+        units = self.units.model_dump(exclude_none=True) if self.units else {}
+        digest = hashlib.sha256(self.mesh.file.read_bytes()).hexdigest()
+        return ({"units": units} if units else {}) | {"mesh_sha256": digest}
 
     def to_toml(self) -> str:
         """Write the problem as a TOML file that `read_problem` reads from any directory."""

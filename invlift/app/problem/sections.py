@@ -373,39 +373,30 @@ class Sections(Table):
 
     @model_validator(mode="after")
     def _has_a_storage_if_it_is_in_time(self) -> Sections:
-        if self.pde is not None and self.pde.storage is not None:
-            return self
+        pde = self.pde or PdeTable()
         of_time = {
             "[output] times": self.output.times,
             "[observations] time_unit": self.observations.time_unit,
+            "[pde] initial": pde.initial != "steady",
+            "[pde] time_unit": pde.time_unit,
+            "[pde] start": pde.start,
         }
-        if self.pde is not None:
-            of_time |= {
-                "[pde] initial": self.pde.initial != "steady",
-                "[pde] time_unit": self.pde.time_unit,
-                "[pde] start": self.pde.start,
-            }
         found = [key for key, value in of_time.items() if value]
-        if found:
+        if found and pde.storage is None:
             remedy = "give it, or leave these out"
             raise problem("[pde] storage, where the field changes in time", found[0], remedy)
         return self
 
     @model_validator(mode="after")
-    def _has_experiments_that_fit(self) -> Sections:
+    def _has_experiments_and_surveys_that_fit(self) -> Sections:
+        names = [(name, name, "experiments", "solution") for name in self.experiment]
+        names += [(name, f"_{name}", "surveys", "change") for name in self.survey]
+        for name, end, kind, field in names:
+            if not end.isidentifier():
+                remedy = f"rename it: results have a field {field}_NAME"
+                raise problem(f"names of letters and digits for {kind}", repr(name), remedy)
         for name, experiment in self.experiment.items():
-            if not name.isidentifier():
-                remedy = "rename it: results have a field solution_NAME"
-                raise problem("names of letters and digits for experiments", repr(name), remedy)
             _check_groups(experiment.over(self.pde), f" of experiment {name}, with those of [pde]")
-        return self
-
-    @model_validator(mode="after")
-    def _has_surveys_that_fit(self) -> Sections:
-        for name in self.survey:
-            if not f"_{name}".isidentifier():
-                remedy = "rename it: results have a field change_NAME"
-                raise problem("names of letters and digits for surveys", repr(name), remedy)
         return self
 
     @property

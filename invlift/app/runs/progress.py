@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -182,6 +182,11 @@ def simulations_display(console: Console, num: int) -> Iterator[Callable[[Any, i
     """Yield a function that shows the number of finished simulations and the last outcome."""
     with display(console, ["simulations"], num) as tell:
         yield lambda simulation, num_done: tell("simulations", num_done, simulation.outcome)
+
+
+def given_or_shown(given: Callable | None, open_display: Callable, *arguments):
+    """Return a context of a given function of progress, or without one of that of a display."""
+    return nullcontext(given) if given else if_watched(open_display, *arguments)
 
 
 def if_watched(open_display: Callable, *arguments):

@@ -69,26 +69,21 @@ def load(directory: str | os.PathLike) -> Posterior:
     posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
     if posterior.mesh is None:
         return posterior
-    saved_mesh, problem, file = posterior.mesh, problem_file(directory), None
-    with suppress(InputError):
-        spec = read_problem(problem)
-        file = spec.mesh.file
-        mesh = read_mesh_of(spec)  # with groups, unlike the saved mesh
-        if mesh.is_same(saved_mesh):
-            return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
-    if file is None:
-        name = "without groups, as no problem file says what file it is from"
-        return replace(
-            posterior, mesh=mesh_from_arrays(saved_mesh.points, saved_mesh.cells, name=name)
-        )
+    name, flux = "without groups, as no problem file says what file it is from", None
+    saved_mesh, problem = posterior.mesh, problem_file(directory)
 
     def no_flux(*_):
         found, remedy = "none, or another", "put it back, or take problem.posterior(run)"
-        raise InputError(f"{file}", "the mesh file of the run", found, remedy)
+        raise InputError(f"{spec.mesh.file}", "the mesh file of the run", found, remedy)
 
-    name = f"without groups, as {file} is gone or has changed"
+    with suppress(InputError):
+        spec = read_problem(problem)
+        name, flux = f"without groups, as {spec.mesh.file} is gone or has changed", no_flux
+        mesh = read_mesh_of(spec)  # with groups, unlike the saved mesh
+        if mesh.is_same(saved_mesh):
+            return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
     mesh = mesh_from_arrays(saved_mesh.points, saved_mesh.cells, name=name)
-    return replace(posterior, mesh=mesh, boundary_flux=no_flux)
+    return replace(posterior, mesh=mesh, boundary_flux=flux)
 
 
 def _flux_of(problem: Path) -> Callable:
@@ -130,8 +125,7 @@ def posterior_of(
         found = "one of a problem with another model, prior or noise, or other readings"
         remedy = "sample this problem, or ask the problem that was sampled"
         raise InputError("argument run", "a run of this problem", found, remedy)
-    names = "chains", "standards", "compile_seconds", "is_interrupted", "num_draws_requested"
-    parts = {name: getattr(run, name) for name in names}
+    parts = {name: value for name, value in vars(run).items() if name != "problem"}
     parts |= {"exceedance": exceedance, "objections": objections}
     if not isinstance(problem, InverseProblem):
         return Posterior(quantities=quantities_of_target(problem), **parts)

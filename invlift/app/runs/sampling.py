@@ -10,7 +10,7 @@ import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 
 from invlift.app.problem.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
 from invlift.app.problem.table_errors import check_options
-from invlift.app.runs.progress import if_watched, progress_display
+from invlift.app.runs.progress import given_or_shown, progress_display
 from invlift.app.runs.quantities import recorded
 from invlift.app.runs.starts import Starts, chosen_starts
 from invlift.chains import Chain
@@ -172,10 +172,8 @@ def sample(
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     _check_objects(executor, on_progress, checkpoint)
     find_starts = chosen_starts(problem, starts, chains)
-    display = nullcontext(on_progress)
-    if on_progress is None:
-        sizes = chains, warmup, None if is_open else draws
-        display = if_watched(progress_display, *sizes, kernel.standards.failures_in_brief)
+    shown = chains, warmup, None if is_open else draws, kernel.standards.failures_in_brief
+    display = given_or_shown(on_progress, progress_display, *shown)
     with single_threaded_blas(), display as on_progress, ExitStack() as lock:
         quantities, fields = recorded(problem)
         if not is_open and chains * draws > MANY_DRAWS:

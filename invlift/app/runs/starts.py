@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import jax
@@ -92,6 +93,15 @@ class Starts(Module):
             approximation=self.approximation,
         )
 
+    def with_first(
+        self, evaluate_fn: Callable = evaluate_state, choice: Choice | None = None
+    ) -> Starts:
+        """Return the starts with that of the first chain found; `choice` made the target.
+
+        Raises an InputError if no start is found.
+        """
+        return replace(self, first=self.find(0, evaluate_fn), choice=choice)
+
 
 class GivenStarts(Module):
     """Starts from given unknowns, with the most probable noise parameters for them.
@@ -121,6 +131,8 @@ class GivenStarts(Module):
 class RoughStarts(Module):
     """Starts for a target: positions, (num_chains, Q), projected onto its manifold if any."""
 
+    first: ClassVar[None] = None
+
     kernel: Kernel
     target: ConstrainedTarget
     positions: np.ndarray
@@ -129,6 +141,10 @@ class RoughStarts(Module):
     def shape(self) -> tuple[int, int]:
         """Number of chains and dimension of the target."""
         return self.positions.shape
+
+    def with_first(self, *_, **__) -> RoughStarts:
+        """Return the starts, which need no search."""
+        return self
 
     def __getitem__(self, chain: int) -> np.ndarray:
         """Return the start of a chain.

@@ -22,7 +22,7 @@ import numpy as np
 
 from invlift.app.problem.table_errors import check_options
 from invlift.app.problems import with_readings
-from invlift.app.runs.progress import if_watched, simulations_display
+from invlift.app.runs.progress import given_or_shown, simulations_display
 from invlift.app.runs.sampling import check_sampler, find_kernel, target_of, versions
 from invlift.app.runs.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields, random_entries
 from invlift.app.runs.starts import STARTS
@@ -143,9 +143,7 @@ def calibrate(
         raise InputError("resume", "a directory with a calibration", "none", "name it")
     if directory is not None:
         _folder(directory := Path(directory)).check(is_resuming=resume)
-    display = nullcontext(on_simulation)
-    if on_simulation is None:
-        display = if_watched(simulations_display, simulations)
+    display = given_or_shown(on_simulation, simulations_display, simulations)
     locked = _folder(directory).lock() if directory else nullcontext()
     with single_threaded_blas(), locked, display as on_simulation:
         task = _Task(problem, kernel, draws, warmup, seed, starts, random_entries(problem, seed))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from invlift.files.atomic import replace_on_success
+from invlift.files.atomic import write_bytes
 from invlift.posterior.statistics.calibration import Simulation
 
 CHECKSUM = "checksum"
@@ -36,8 +36,7 @@ def write_simulations(
     text = table.astype(types).set_index("simulation").sort_index().to_csv(lineterminator="\n")
     header, *rows = text.splitlines()
     lines = [f"{header},{CHECKSUM}", *(f"{row},{_checksum(row, settings)}" for row in rows)]
-    with replace_on_success(path) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_bytes(path, ("\n".join(lines) + "\n").encode())
 
 
 def read_simulations(path: Path, identity: Mapping[str, Any]) -> tuple[list[Simulation], int]:

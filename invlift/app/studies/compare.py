@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from invlift.app.problem.run_tables import SamplerTable
 from invlift.app.problem.table_errors import check_options
 from invlift.app.problems import AnyProblem
-from invlift.app.runs.progress import comparison_display, if_watched
+from invlift.app.runs.progress import comparison_display, given_or_shown
 from invlift.app.runs.sampling import find_kernel, target_of
 from invlift.app.runs.scalars import Scalars, names_of_fields
 from invlift.app.runs.starts import chosen_starts
 from invlift.errors import InputError
+from invlift.files.output_folder import OutputFolder
 from invlift.keywords import earlier_names
+from invlift.posterior.output.files import as_json, write_json
 from invlift.posterior.statistics.comparison import Efficiency, efficiency
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
+from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -30,6 +38,8 @@ from invlift.targets import Target
 NUMPYRO_NUTS = "numpyro-nuts"
 #: Note for a method that was interrupted.
 INTERRUPTED = "stopped before its time was over"
+#: Files of a comparison.
+RECORD, TABLE, FIGURE = "comparison.json", "comparison.csv", "comparison.png"
 #: Largest number of draws of a chain, even if time is left.
 MAX_DRAWS = 1_000_000
 
@@ -81,13 +91,7 @@ def compare(
     check_options(SamplerTable, chains=chains, warmup=warmup, seed=seed)
     check_options(SamplerTable, budget=budget)
     require_float64()
-    rows = partial(_rows, problem, samplers, budget, chains, warmup, seed)
-    return rows(on_progress) if on_progress else _shown(rows, list(samplers))
-
-
-def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
-    with if_watched(comparison_display, methods) as on_progress:
-        yield from rows(on_progress)
+    return _rows(problem, samplers, budget, chains, warmup, seed, on_progress)
 
 
 def _sampler(
@@ -108,23 +112,76 @@ def _sampler(
 
 
 def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
+    display = given_or_shown(on_progress, comparison_display, list(samplers))
     fields = names_of_fields(problem)
-    for name, (kernel, make_target) in samplers.items():
-        plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
-        try:
-            target = make_target()
-            with single_threaded_blas():
-                starts = chosen_starts(problem, "prior", chains)(kernel, target, seed)
-                recorder = Scalars(target, fields)
-                tell = partial(on_progress, name)
-                run = run_chains(recorder, plan, starts, seed, on_progress=tell)
-        except InputError as error:
-            yield Efficiency(name, note=str(error))
-            continue
-        try:
-            row, is_last = efficiency(name, run.chains, run.standards), run.is_interrupted
-        except KeyboardInterrupt:  # statistics of many draws take time; do not lose the draws
-            row, is_last = efficiency(name, run.chains, run.standards), True
-        yield replace(row, note=INTERRUPTED) if run.is_interrupted else row
-        if is_last:
-            return
+    with display as on_progress:
+        for name, (kernel, make_target) in samplers.items():
+            plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
+            try:
+                target = make_target()
+                with single_threaded_blas():
+                    starts = chosen_starts(problem, "prior", chains)(kernel, target, seed)
+                    recorder = Scalars(target, fields)
+                    tell = partial(on_progress, name)
+                    run = run_chains(recorder, plan, starts, seed, on_progress=tell)
+            except InputError as error:
+                yield Efficiency(name, note=str(error))
+                continue
+            try:
+                row, is_last = efficiency(name, run.chains, run.standards), run.is_interrupted
+            except KeyboardInterrupt:  # statistics of many draws take time; do not lose the draws
+                row, is_last = efficiency(name, run.chains, run.standards), True
+            yield replace(row, note=INTERRUPTED) if run.is_interrupted else row
+            if is_last:
+                return
+
+
+# The record ---------------------------------------------------------------------------------------
+
+
+def of_comparison(folder: Path) -> OutputFolder:
+    """Return the folder of a comparison."""
+    return OutputFolder(folder, "comparison", RECORD, (TABLE, FIGURE))
+
+
+def identity_of(problem: AnyProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the common settings and problem of all methods of a comparison, for JSON."""
+    return {**settings, "problem": digest(problem)}
+
+
+def write_comparison(folder: Path, rows: Sequence[Efficiency], identity: Mapping[str, Any]) -> None:
+    """Write the rows of the finished methods, for :func:`read_comparison`."""
+    record = json.loads(as_json({"identity": identity, "rows": [vars(row) for row in rows]}))
+    write_json(folder / RECORD, record | {"checksum": _checksum(record)})
+
+
+def read_comparison(folder: Path, identity: Mapping[str, Any]) -> list[Efficiency]:
+    """Read the rows of a comparison to be continued, with the same identity.
+
+    Raises
+    ------
+    InputError
+        If there is no record, or it is damaged or belongs to another comparison.
+    """
+    path = folder / RECORD
+    of_comparison(folder).check(is_resuming=True)
+    try:
+        record = dict(json.loads(path.read_text("utf-8")))
+        is_whole = record.pop("checksum", None) == _checksum(record)
+        recorded, rows = record["identity"], [_row(each) for each in record["rows"]]
+    except (ValueError, LookupError, TypeError):
+        is_whole = False
+    remedy = "begin anew in another directory, by --out"
+    if not is_whole:
+        found = "one that is cut off or changed"
+        raise InputError(f"{path}", "a record as it was written", found, remedy)
+    of_comparison(folder).check_identity(recorded, identity)
+    return rows
+
+
+def _row(values: Mapping[str, Any]) -> Efficiency:
+    return Efficiency(**{name: math.nan if x is None else x for name, x in values.items()})
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
