@@ -23,10 +23,10 @@ from invlift.tables.times import Clock, with_lengths, with_times
 #: Known columns of numbers; known columns of texts are `TEXTS`.
 _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
 #: Columns with optional entries, and those with optional entries if the table has kinds.
-_SPARSE = "x2", "y2", "z2", "over", "radius", "group", "averaged_over"
+_SPARSE = "x2", "y2", "z2", "over", "radius", "group", "averaged_over", "moment"
 _SPARSE_OF_KINDS = "x", "y", "z", "experiment"
 #: Columns of numbers of a field that changes in time.
-_OF_TIME = "time", "averaged_over"
+_OF_TIME = "time", "averaged_over", "moment"
 #: Columns of texts that may not be empty, with the remedy for an empty entry.
 _NEEDED = {
     "name": "name the sensor",
@@ -73,7 +73,7 @@ def read_sensors(
     clock : Clock, optional
         Units of time for a field that changes in time. The table then has a column ``time`` of
         numbers or dates. An optional column ``averaged_over`` has the length of the interval before
-        this time over which the reading is a mean.
+        this time over which the reading is a mean, and ``moment`` the order of a temporal moment.
 
     Returns
     -------
@@ -142,7 +142,8 @@ def _with_numbers(
     needed = [*needed, "time"] if has_times else needed
     if set(seconds) & {each.casefold() for each in table.columns}:
         needed = needed + seconds
-    further = ["sigma", *TEXTS, "radius", FACTOR, *(["averaged_over"] if has_times else [])]
+    further = ["sigma", *TEXTS, "radius", FACTOR, *(_OF_TIME[1:] if has_times else ())]
+    table = _with_places(table, axes)
     table = with_known_columns(table, needed, further, seconds)
     table, notes = used_rows(table, has_times)
     if has_times:
@@ -155,6 +156,16 @@ def _with_numbers(
     table = with_logarithms(converted(table, units))
     notes += unused(table.columns, _known(has_times))
     return replace(table, remarks=(*table.remarks, *notes)), limits
+
+
+def _with_places(table: Table, axes: list[str]) -> Table:
+    """Add empty places to a table without them, if its readings are over parts of the body."""
+    names = {each.casefold() for each in table.columns}
+    if names & {*axes} or not {"kind", "over"} <= names:
+        return table
+    for axis in axes:
+        table = table.with_column(axis, np.full(len(table.rows), ""))
+    return table
 
 
 def _numbers(has_times: bool) -> tuple[str, ...]:
@@ -187,6 +198,7 @@ def _sensors_of(
         limits=limits,
         times=columns["time"] if has_times else None,
         averaged_over=columns.get("averaged_over") if has_times else None,
+        moment=columns.get("moment") if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
         further={column: array for column, array in columns.items() if column not in known},
         notes=tuple(notes),
@@ -248,7 +260,7 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     if sensors.minus is not None:
         columns += [*sensors.minus.T]
         header += [f"{axis}2" for axis in axes]
-    for column in ("radius", "averaged_over"):
+    for column in ("radius", "averaged_over", "moment"):
         if (entries := getattr(sensors, column)) is not None:
             columns.append(entries)
             header.append(column)

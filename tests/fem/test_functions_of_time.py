@@ -42,7 +42,7 @@ def test_sums_over_shifts_are_the_responses_of_all_modes():
     assert not function_of_time("2 + 0*t").weights(shifts, TIMES).any()
 
 
-def test_sums_over_shifts_are_the_means_of_the_responses():
+def test_sums_over_shifts_are_the_means_and_moments_of_the_responses():
     """Over intervals that begin before and after time 0; the means by a rule of many points."""
     number, lengths = function_of_time("2 + exp(-t) * t + cos(t)"), 0.02 * 1.5 ** np.arange(15)
     shifts = shifts_for(number.spans(TIMES)).values
@@ -55,6 +55,10 @@ def test_sums_over_shifts_are_the_means_of_the_responses():
     means = number.weights(shifts, TIMES, lengths) @ (1.0 / (rates + shifts[:, None]))
     sizes = 2.0 * -np.expm1(-rates * TIMES[:, None]) / rates
     assert np.abs((sums[:, :-1].mean(axis=1) - means) / sizes).max() < 3 * TOLERANCE
+    # Of the first moments the rule needs the times since the intervals began.
+    ages = 1.0 - (np.arange(300) + 0.5)[:, None] / 300
+    firsts = number.weights(shifts, TIMES, lengths, 1.0) @ (1.0 / (rates + shifts[:, None]))
+    assert np.abs(((ages * sums[:, :-1]).mean(axis=1) - firsts) / sizes).max() < 3 * TOLERANCE
     # Negative control: the means are not the responses at the ends.
     assert np.abs((sums[:, -1] - means) / sizes).max() > 1e-2
 

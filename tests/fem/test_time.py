@@ -352,60 +352,67 @@ def test_oscillations_are_those_of_small_steps_in_time(dim):
     assert relative_error(total, exact) < 2 * TOLERANCE
 
 
-def averaged(mesh, places, times, lengths):
-    """Each place at all times, on average over intervals before them."""
+def averaged(mesh, places, times, lengths, orders=np.nan):
+    """Each place at all times, as moments of intervals before them."""
     points, num = np.repeat(places, len(times), axis=0), len(places)
-    own = {"times": np.tile(times, num), "averaged_over": np.tile(lengths, num)}
+    columns = {"times": times, "averaged_over": lengths, "moment": orders + np.zeros(len(times))}
+    own = {name: np.tile(column, num) for name, column in columns.items()}
     return locate(mesh, sensors_from_arrays(points, np.zeros(len(points)), **own))
 
 
-def averages(readings, times, lengths, changes=()):
+def averages(readings, times, lengths, orders, changes=()):
     """Of readings (p, t) at times, by Gauss's rule between changes, finer towards each change."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     nodes, weights = (0.5 * (nodes + 1.0)) ** 2, 0.5 * weights * (nodes + 1.0)
     columns = []
-    for time, length in zip(times, lengths, strict=True):
+    for time, length, order in zip(times, lengths, np.nan_to_num(orders), strict=True):
         if np.isnan(length):
             columns.append(readings([time])[:, 0])
             continue
         begun = time - length
         ends = [begun, *(each for each in changes if begun < each < time), time]
         parts = zip(ends[:-1], np.diff(ends), strict=True)
-        whole = sum(own * readings(start + own * nodes) @ weights for start, own in parts)
+        whole = 0.0
+        for start, own in parts:
+            at = start + own * nodes
+            whole += own * readings(at) @ (weights * ((at - begun) / length) ** order)
         columns.append(whole / length)
     return np.stack(columns, axis=1)
 
 
-def test_means_over_intervals_are_those_of_exact_modes():
+def test_moments_of_intervals_are_those_of_exact_modes():
     """Intervals with no change in them, with some, begun before all, and long ones."""
     mesh, places, conditions = box_mesh(2, 5), places_in(2), all_that_changes(2)
     phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
-    times = np.array([0.15, 0.8, 1.1, 2.5, 9.0, 9.0])
-    lengths = np.array([0.4, 0.1, 0.7, np.nan, 8.9, 2.0])
+    times = np.array([0.15, 0.8, 1.1, 2.5, 9.0, 9.0, 1.1, 9.0, 2.5])
+    lengths = np.array([0.4, 0.1, 0.7, np.nan, 8.9, 2.0, 0.7, 8.9, 2.9])
+    orders = np.array([np.nan, 0.0, np.nan, np.nan, np.nan, np.nan, 1.0, 2.0, 1.0])
     model = assemble_poisson(
-        mesh, averaged(mesh, places, times, lengths), storage=STORAGE, **conditions
+        mesh, averaged(mesh, places, times, lengths, orders), storage=STORAGE, **conditions
     )
     modes, changes = Modes(mesh, phi), np.concatenate([WELL.times, RIVER.times, AIR.times])
 
     def readings(at):
         return modes.readings(places, at).reshape(len(places), -1)
 
-    exact = averages(readings, times, lengths, np.unique(changes)).ravel()
+    exact = averages(readings, times, lengths, orders, np.unique(changes)).ravel()
     assert relative_error(evaluate(model, phi), exact) < TOLERANCE
-    # Negative control: the field at the ends of the intervals is another.
+    # Negative controls: the field at the ends of the intervals, and moments of another order.
     assert relative_error(evaluate(model, phi), modes.readings(places, times)) > 100 * TOLERANCE
+    of_others = averages(readings, times, lengths, 2.0 * orders, np.unique(changes)).ravel()
+    assert relative_error(evaluate(model, phi), of_others) > 100 * TOLERANCE
     # Of what oscillates, as the mean of readings at times.
     tidal = {"source": 0.3, "dirichlet": {"left": TIDE}, "point_sources": [((0.45, 0.45), PULSED)]}
     means, points = (
         assemble_poisson(mesh, each, storage=STORAGE, **tidal)
-        for each in (averaged(mesh, places, times, lengths), observed(mesh, places, [0.0]))
+        for each in (averaged(mesh, places, times, lengths, orders), observed(mesh, places, [0.0]))
     )
 
     def at_times(at):
         model = assemble_poisson(mesh, observed(mesh, places, at), storage=STORAGE, **tidal)
         return np.asarray(replace(points, matrix=model.matrix)(phi)).reshape(len(places), -1)
 
-    exact = averages(at_times, times, lengths, np.arange(1.0, 9.0)).ravel()
+    exact = averages(at_times, times, lengths, orders, np.arange(1.0, 9.0)).ravel()
     assert relative_error(evaluate(means, phi), exact) < 0.01 * TOLERANCE
 
 
@@ -414,6 +421,8 @@ def test_intervals_that_make_no_mean_are_one_line():
     for columns, message in (
         ({"averaged_over": [0.1]}, "sensors: expected times beside averaged_over"),
         ({"averaged_over": [0.0], "times": [1.0]}, where + "a positive length of time, found 0"),
+        ({"moment": [1.0], "times": [1.0]}, "row 2, column moment: expected an interval beside it"),
+        ({"moment": [0.5]}, "row 2, column moment: expected a whole number from 0 to 4, found 0.5"),
     ):
         with pytest.raises(InputError, match=message):
             sensors_from_arrays([[0.3, 0.4]], [0.0], **columns)

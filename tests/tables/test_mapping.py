@@ -2,9 +2,12 @@
 
 from datetime import datetime
 
+import numpy as np
 import pytest
+from structured import box_mesh
 
 from invlift.errors import InputError
+from invlift.fem.readings.locate import locate
 from invlift.tables.mapping import with_columns
 from invlift.tables.sensors import read_sensors
 from invlift.tables.table import table_of_text
@@ -201,3 +204,14 @@ def test_two_names_of_one_unit_are_no_conversion(write):
     assert same.notes == ()
     assert same.values.tolist() == other.values.tolist() == [20.5]
     assert other.notes == ("read with x converted from mm to m",)
+
+
+def test_a_table_of_means_over_groups_needs_no_places(write):
+    sensors = read_sensors(write("t.csv", "Kind,over,value\naverage,core,3.5\naverage,left,2\n"), 2)
+    assert sensors.over.tolist() == ["core", "left"]
+    assert np.isnan(sensors.points).all()
+    mixed = read_sensors(write("m.csv", "kind,over,value\naverage,left,2\npoint,,3.5\n"), 2)
+    with pytest.raises(InputError, match="row 3, column x: expected a number, found an empty entry"):
+        locate(box_mesh(2, 2), mixed)
+    with pytest.raises(InputError, match="found no column 'x'"):
+        read_sensors(write("n.csv", "over,value\nrim,2\n"), 2)

@@ -47,7 +47,8 @@ def _of_times(sensors: Sensors, model: SteadyAndShifted, matrix, survey: str) ->
     if model.error is not None:
         detail += f" (error below {model.error:.1g} of each mode's response)"
     if lengths is not None and (num := np.count_nonzero(lengths > 0.0)):
-        detail += f"; {num} readings are means over {_extent(lengths[lengths > 0.0])} before them"
+        are = "means" if sensors.moment is None else "means or moments"
+        detail += f"; {num} readings are {are} over {_extent(lengths[lengths > 0.0])} before them"
     if before := np.count_nonzero(is_before):
         detail += (
             f"; {before} readings are not later than the first change: they are of the steady state"

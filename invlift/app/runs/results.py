@@ -141,6 +141,7 @@ def posterior_of(
         columns = {"experiment": sensors.experiments, "survey": sensors.surveys}
         columns |= {KIND: sensors.kinds, "group": sensors.groups}
         columns |= {"time": sensors.times, "averaged_over": sensors.averaged_over}
+        columns |= {"moment": sensors.moment}
         columns |= dict(sensors.further)
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None

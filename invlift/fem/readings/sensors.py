@@ -30,13 +30,17 @@ TEXTS = {
 #: Attributes of a table with texts.
 _TEXT_ARRAYS = *TEXTS.values(), "limits"
 #: Attributes of a table with numbers.
-_ARRAYS = "points", "values", "sigma", "radius", "times", "averaged_over", "minus", "reference"
+_ARRAYS = (
+    "points", "values", "sigma", "radius", "times", "averaged_over", "moment", "minus", "reference",
+)  # fmt: skip
 
 #: Attributes that say what a reading measures, and when.
 _OF_PLACE = (
     "points", "minus", "radius", "kinds", "over", "electrodes", "experiments", "surveys", "times",
-    "averaged_over",
+    "averaged_over", "moment",
 )  # fmt: skip
+#: Largest order of a temporal moment.
+MAX_ORDER = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +86,10 @@ class Sensors:
     averaged_over : ndarray of float64, shape (d,), or None
         Length of the interval that ends at the time and whose mean a reading is, in the unit of the
         times, if the table has the column; NaN where a reading is of the time itself.
+    moment : ndarray of float64, shape (d,), or None
+        Order k of the temporal moment over this interval that a reading is, if the table has the
+        column: the mean of (s / length)^k times the field, where s is the time since the interval
+        began.  It has the unit of the field.  0 is the mean, as is NaN.
     minus : ndarray of float64, shape (d, dim), or None
         Second points, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
         first point minus the solution at the second point. NaN for other readings.
@@ -121,6 +129,7 @@ class Sensors:
     limits: np.ndarray | None = None
     times: np.ndarray | None = None
     averaged_over: np.ndarray | None = None
+    moment: np.ndarray | None = None
     minus: np.ndarray | None = None
     electrodes: np.ndarray | None = None
     positions: np.ndarray | None = None
@@ -135,7 +144,8 @@ class Sensors:
     def first_of_same(self, *further: str) -> np.ndarray:
         """Return for each reading the index of the first one that measures the same, (d,) int.
 
-        Same are place, kind, group, radius, electrodes, experiment, survey, time and interval.
+        Same are place, kind, group, radius, electrodes, experiment, survey, time, interval and
+        moment.
 
         Parameters
         ----------
@@ -294,6 +304,7 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
             )
     _check_missing(values, rows, name)
     _check_averaged(others.get("averaged_over"), others.get("times"), rows, name)
+    _check_moment(others.get("moment"), others.get("averaged_over"), rows, name)
     limits = others.get("limits")
     if limits is not None and (bad := np.flatnonzero(~np.isin(limits, ["", "<", ">"]))).size:
         where, found = f"{name}, row {rows[bad[0]]}, limits", f"{limits[bad[0]]}"
@@ -321,6 +332,25 @@ def _check_averaged(lengths, times, rows: np.ndarray, name: str) -> None:
         where = f"{name}, row {rows[bad[0]]}, column averaged_over"
         remedy = "leave it empty if the reading is of the time itself"
         raise InputError(where, "a positive length of time", f"{lengths[bad[0]]:g}", remedy)
+
+
+def _check_moment(orders, lengths, rows: np.ndarray, name: str) -> None:
+    """Refuse moments whose order is no small whole number, or that have no interval."""
+    if orders is None:
+        return
+    is_order = np.isnan(orders) | np.isin(orders, np.arange(MAX_ORDER + 1))
+    for is_right, expected, remedy in (
+        (is_order, f"a whole number from 0 to {MAX_ORDER}", "leave it empty without a moment"),
+        (
+            ~(orders > 0.0) | ~np.isnan(np.nan if lengths is None else lengths),
+            "an interval beside it, in the column averaged_over",
+            "give its length",
+        ),
+    ):
+        if not is_right.all():
+            bad = np.argmin(is_right)
+            where = f"{name}, row {rows[bad]}, column moment"
+            raise InputError(where, expected, f"{orders[bad]:g}", remedy)
 
 
 def _check_missing(values: np.ndarray, rows: np.ndarray, name: str) -> None:

@@ -161,6 +161,7 @@ def assemble_transient(
     of_changes = equations.of_changes
     times = [np.asarray(each.observation.sensors.times) for each in experiments]
     lengths = [_lengths(each, initial) for each in experiments]
+    orders = [_orders(each) for each in experiments]
     frequencies = np.concatenate([schedule.frequencies for _, schedule in of_changes])
     spans = [schedule.spans(times[number]) for number, schedule in of_changes]
     if not (frequencies.size or any(each.size for each in spans)):
@@ -170,10 +171,11 @@ def assemble_transient(
     spans += [schedule.spans(kept[number]) for number, schedule in of_changes]
     shifts, error = shifts_for(np.concatenate(spans), frequencies)
     responses = [
-        schedule.weights(shifts, times[number], lengths[number]) for number, schedule in of_changes
+        schedule.weights(shifts, times[number], lengths[number], orders[number])
+        for number, schedule in of_changes
     ]
     of_kept = [schedule.weights(shifts, kept[number]) for number, schedule in of_changes]
-    matrix = _matrix(which, distinct, of_changes, responses, len(shifts))
+    matrix = _matrix(which, distinct, orders, of_changes, responses, len(shifts))
     num_kept, names = 1 + len(solution_times), []
     weights = np.zeros((len(experiments), num_kept, len(of_changes), len(shifts)))
     for k, (number, _) in enumerate(of_changes):
@@ -296,6 +298,13 @@ def _lengths(experiment: Experiment, initial: float | None) -> np.ndarray | floa
     return lengths
 
 
+def _orders(experiment: Experiment) -> np.ndarray:
+    """Return the order of the temporal moment that each reading is, (d,); 0 of all others."""
+    sensors = experiment.observation.sensors
+    given = np.zeros(len(sensors.values)) if sensors.moment is None else sensors.moment
+    return np.nan_to_num(given)
+
+
 def _prefix(experiment: Experiment, experiments: Sequence[Experiment]):
     prefix = f"{experiment.name}_" if len(experiments) > 1 else ""
     return lambda key: prefix if key in experiment.conditions else ""
@@ -373,8 +382,11 @@ def _of_solution(observation: Observation) -> Observation:
     return replace(observation, parts=parts)
 
 
-def _matrix(which, distinct, of_changes, responses, num_shifts: int) -> np.ndarray:
-    """Return the matrix from readings of the steady state and of each shift, (d, p + K r)."""
+def _matrix(which, distinct, orders, of_changes, responses, num_shifts: int) -> np.ndarray:
+    """Return the matrix from readings of the steady state and of each shift, (d, p + K r).
+
+    The moment of order k of a constant is 1 / (k + 1) of it.
+    """
     sizes = [len(each.kept) for each in distinct]
     of_loads = [sizes[number] for number, _ in of_changes]
     firsts, starts = np.cumsum([0, *sizes]), np.cumsum([0, *of_loads])
@@ -383,7 +395,7 @@ def _matrix(which, distinct, of_changes, responses, num_shifts: int) -> np.ndarr
     matrix = np.zeros((rows[-1], firsts[-1] + num_shifts * starts[-1]))
     for number, readings in enumerate(which):
         at = np.arange(rows[number], rows[number + 1])
-        matrix[at, firsts[number] + readings] = 1.0
+        matrix[at, firsts[number] + readings] = 1.0 / (1.0 + orders[number])
         for k, (of_number, _) in enumerate(of_changes):
             if of_number == number:
                 columns = firsts[-1] + starts[k] + readings[:, None]

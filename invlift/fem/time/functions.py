@@ -11,7 +11,8 @@ import numpy as np
 
 from invlift.errors import InputError, KeyPath, as_input_error
 from invlift.fem.mesh.expressions import evaluate, names_in
-from invlift.fem.time.shifts import response_rates, weights_of
+from invlift.fem.time.moments import moment_of
+from invlift.fem.time.shifts import distinct_rows, response_rates, weights_of
 
 #: Largest interpolation error as a fraction of the value's range, and the largest number of
 #: intervals.
@@ -56,32 +57,37 @@ class FunctionOfTime(NamedTuple):
             return after[:0]
         return np.append(after, change / slope) if slope * knots[-1] > change else after
 
-    def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
+    def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0, orders=0.0) -> np.ndarray:
         """Return weights, (n, K), of the shifted solutions in the response at times, (n,).
 
         The response of a mode of rate r is the integral over s of exp(-r (t - s)) times the change
         of the value at s, which is interpolated linearly between the times of :meth:`lines`.  Where
         a length is positive, the response is the mean over an interval of this length that ends at
-        the time.
+        the time, or its moment of a positive order.
         """
-        pairs = np.stack(np.broadcast_arrays(np.asarray(times, dtype=float), lengths), axis=1)
-        distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+        distinct, which = distinct_rows(times, lengths, orders)
         found, later = np.zeros((len(distinct), len(shifts))), distinct[:, 0] > 0.0
         if later.any():
-            rates, (ends, over) = response_rates(shifts), distinct[later].T
+            rates, (ends, over, of_order) = response_rates(shifts), distinct[later].T
             begins = np.maximum(ends - over, 0.0)
             at, places = np.unique([begins, ends], return_inverse=True)
             first, last = places.reshape(2, -1)
-            responses, integrals, largest = _responses(rates, at, *self.lines(at[-1]))
+            lines = self.lines(at[-1])
+            responses, integrals, largest = _responses(rates, at, *lines)
             # The response of each mode if the value had been at its largest all the time.
             sizes = largest[:, None] * at[:, None] * _decaying(np.outer(at, rates))[1]
             means = (integrals[last] - integrals[first]) / np.where(over > 0.0, over, 1.0)[:, None]
             wanted = np.where(over[:, None] > 0.0, means, responses[last])
+            for row in np.flatnonzero(of_order > 0.0):
+                wanted[row] = moment_of(
+                    lambda times: _responses(rates, times, *lines)[0],
+                    ends[row], over[row], of_order[row],
+                )  # fmt: skip
             found[later] = [
                 weights_of(shifts, rates, *each) if each[1][0] > 0.0 else 0.0 * shifts
                 for each in zip(wanted, sizes[last], strict=True)
             ]
-        return found[which.ravel()]
+        return found[which]
 
     def begun(self, before: float, where: KeyPath) -> FunctionOfTime:
         """As :meth:`invlift.fem.time.schedules.Steps.begun`."""

@@ -11,6 +11,7 @@ from invlift.errors import InputError, KeyPath, as_numbers
 from invlift.fem.mesh.expressions import evaluate, separated
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.time.functions import FunctionOfTime, function_of_time
+from invlift.fem.time.moments import moment_of_turns
 from invlift.fem.time.shifts import oscillation_weights, response_weights
 
 
@@ -46,14 +47,14 @@ class Steps(NamedTuple):
         after = times[:, None] - self.times
         return after[after > 0.0]
 
-    def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
+    def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0, orders=0.0) -> np.ndarray:
         """Return weights, (n, K), of the shifted solutions in the response at times, (n,).
 
         Where a length is positive, the response is the mean over an interval of this length that
-        ends at the time.
+        ends at the time, or its moment of a positive order.
         """
         return sum(
-            change * response_weights(shifts, times - begun, lengths)
+            change * response_weights(shifts, times - begun, lengths, orders)
             for change, begun in zip(self.changes, self.times, strict=True)
         )
 
@@ -99,14 +100,15 @@ class Oscillation(NamedTuple):
         """As :meth:`Steps.spans`: empty, as there are no steps."""
         return np.zeros(0)
 
-    def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
+    def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0, orders=0.0) -> np.ndarray:
         """As :meth:`Steps.weights`, for the response to the cosines."""
         total = np.zeros((len(times), len(shifts)))
+        lengths, orders = (np.broadcast_to(each, times.shape) for each in (lengths, orders))
         for frequency, amplitude, peak in zip(
             self.frequencies, self.amplitudes, self.peaks, strict=True
         ):
-            half = 0.5 * frequency * np.asarray(lengths)  # half of the interval's phase angle
-            turned = np.exp(1j * (frequency * (times - peak) - half)) * np.sinc(half / np.pi)
+            means = map(moment_of_turns, frequency * lengths, orders)
+            turned = np.exp(1j * frequency * (times - lengths - peak)) * np.array([*means])
             total += amplitude * np.outer(turned, oscillation_weights(shifts, frequency)).real
         return total
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from invlift.fem.time.moments import moment_of
+
 #: Target for the largest relative error of the response of a mode, and largest number of shifts.
 TOLERANCE, MAX_SHIFTS = 1e-4, 36
 #: Shortest time that is resolved, as a fraction of the longest.
@@ -60,20 +62,27 @@ def shifts_for(times: np.ndarray, frequencies: np.ndarray = ()) -> Shifts:
     return Shifts(values, error)
 
 
-def response_weights(shifts: np.ndarray, times: np.ndarray, lengths=0.0) -> np.ndarray:
+def response_weights(shifts: np.ndarray, times: np.ndarray, lengths=0.0, orders=0.0) -> np.ndarray:
     """Return weights, (n, K), of the shifted solutions in the response at each time after a step.
 
-    For a positive length the response is the mean over the interval that ends at the time.  Weights
-    are zero at times that are not positive, before the step.
+    For a positive length the response is the mean over the interval that ends at the time, or its
+    moment of a positive order (:func:`~invlift.fem.time.moments.moment_of`).  Weights are zero at
+    times that are not positive, before the step.
     """
-    pairs = np.stack(np.broadcast_arrays(np.asarray(times, dtype=float), lengths), axis=1)
-    distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+    distinct, which = distinct_rows(times, lengths, orders)
     rates = response_rates(shifts)
     rows = np.zeros((len(distinct), len(shifts)))
-    for row, (time, length) in zip(rows, distinct, strict=True):
+    for row, (time, length, order) in zip(rows, distinct, strict=True):
         if time > 0.0:
-            row[:] = _fitted(shifts, rates, _after_step(rates, time, length))[0]
-    return rows[which.ravel()]
+            row[:] = _fitted(shifts, rates, _after_step(rates, time, length, order))[0]
+    return rows[which]
+
+
+def distinct_rows(*columns) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct rows, (r, c), of columns, (n,) or (), and the index of each row's."""
+    rows = np.stack(np.broadcast_arrays(*columns), axis=1).astype(float)
+    distinct, which = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, which.ravel()
 
 
 def oscillation_weights(shifts: np.ndarray, frequency: float) -> np.ndarray:
@@ -91,13 +100,20 @@ def response_rates(shifts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.geomspace(low, high, _NUM_RATES)])
 
 
-def _after_step(rates: np.ndarray, time: float, length: float = 0.0) -> np.ndarray:
-    """Return responses of modes at a time after a unit step, or means over the interval before.
+def _after_step(
+    rates: np.ndarray, time: float, length: float = 0.0, order: float = 0.0
+) -> np.ndarray:
+    """Return responses of modes at a time after a unit step, or moments of the interval before.
 
     The part of the interval after the step has length l and begins at a.  The mean over it is
     (1 - exp(-r a) + exp(-r a) q) / r with q = 1 - (1 - exp(-r l)) / (r l), without cancellation,
     also where r l is small.
     """
+    if order > 0.0:
+        return moment_of(
+            lambda times: np.stack([_after_step(rates, each) for each in times]),
+            time, length, order,
+        )  # fmt: skip
     begun = max(time - length, 0.0)
     after = time - begun if length else 0.0
     share = after / length if length else 1.0
