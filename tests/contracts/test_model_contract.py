@@ -238,7 +238,7 @@ def with_offsets():
 def in_time():
     """Two experiments with a well and values outside that change in steps, or oscillate."""
     mesh, positive = box_mesh(2, 2), lognormal(median=1.0, factor=2.0)
-    times = {"times": [0.2, 0.7], "averaged_over": [np.nan, 0.5]}
+    times = {"times": [0.2, 0.7], "averaged_over": [np.nan, 0.5], "moment": [np.nan, 1.0]}
     one = sensors_from_arrays([[0.3, 0.7], [0.3, 0.7]], np.zeros(2), **times)
     other = sensors_from_arrays([[0.4, 0.4]], np.zeros(1), times=[0.9], groups=["a"])
     changing = steps([[0.3, 2.0], [0.6, 0.5]], before=1.0)

@@ -211,7 +211,9 @@ def test_a_table_of_means_over_groups_needs_no_places(write):
     assert sensors.over.tolist() == ["core", "left"]
     assert np.isnan(sensors.points).all()
     mixed = read_sensors(write("m.csv", "kind,over,value\naverage,left,2\npoint,,3.5\n"), 2)
-    with pytest.raises(InputError, match="row 3, column x: expected a number, found an empty entry"):
+    with pytest.raises(
+        InputError, match="row 3, column x: expected a number, found an empty entry"
+    ):
         locate(box_mesh(2, 2), mixed)
     with pytest.raises(InputError, match="found no column 'x'"):
         read_sensors(write("n.csv", "over,value\nrim,2\n"), 2)

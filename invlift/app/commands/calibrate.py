@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pandas as pd
 from rich.console import Console
 
 from invlift.app.commands.common import (
     BAD_VERDICT,
+    built,
     headline,
-    interruptible,
     interrupts_raise,
     say,
     say_table,
 )
 from invlift.app.problem.problem_file import as_typed
 from invlift.app.problem.table_errors import check_options
-from invlift.app.problems import build, noise_of, open_problem, with_readings
+from invlift.app.problems import noise_of, open_problem, with_readings
 from invlift.app.runs.progress import simulations_display
 from invlift.app.studies.calibrate import FIGURE, RECORD, TABLE, CalibrationTable, calibrate
 from invlift.posterior.statistics.calibration import plot_calibration
@@ -33,7 +32,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-calibration")
     directory, settings = spec.output.dir, spec.sampler
-    problem = interruptible(partial(build, spec, needs_values=False))
+    problem = built(spec, errors, needs_values=False)
     problem = with_readings(problem, parsed.problem, "calibrate")
     with_noise = replace(problem, noise=noise_of(spec, problem))
     say(console, headline(with_noise))

@@ -9,9 +9,9 @@ import numpy as np
 from rich.console import Console
 
 from invlift.app.checks import Finding, check_problem
-from invlift.app.commands.common import BAD_VERDICT, interruptible, say
+from invlift.app.commands.common import BAD_VERDICT, built, interruptible, say
 from invlift.app.problem.problem_file import ProblemSpec
-from invlift.app.problems import build, open_problem, with_readings
+from invlift.app.problems import open_problem, with_readings
 from invlift.app.runs.progress import phases_display
 from invlift.app.runs.quantities import field_of, field_prior, names_of_readings
 from invlift.app.studies.simulate import prior_draws
@@ -35,7 +35,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         check_format("--plot", picture)
         check_is_new("--plot", picture)
     spec = open_problem(parsed.problem)
-    problem = interruptible(build, spec)
+    problem = built(spec, errors)
     if picture is not None:
         with_readings(problem, parsed.problem, "check --plot")
     if not isinstance(spec, ProblemSpec):
@@ -45,7 +45,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         console.print(f"[{STYLES[finding.level]}]{finding.level:>4}[/]  ", end="")
         say(console, str(finding))
 
-    with phases_display(errors, "reading the problem"):
+    with phases_display(errors, "preparing the checks"):
         report = interruptible(partial(check_problem, on_finding=show), problem, spec)
     say(console, f"\n{report.verdict}")
     if picture is not None:

@@ -10,14 +10,16 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from rich.console import Console
 
-from invlift.app.problem.problem_file import as_typed
+from invlift.app.problem.problem_file import ProblemSpec, as_typed
 from invlift.app.problem.table_errors import expected
-from invlift.app.problems import AnyProblem
+from invlift.app.problems import AnyProblem, PythonSpec, build
+from invlift.app.runs.progress import phases_display
 from invlift.errors import InputError
 
 if TYPE_CHECKING:  # slow to import, and commands without a table do not need it
@@ -76,6 +78,15 @@ def headline(problem: AnyProblem) -> str:
         outside = f" ({sensors.outside})" if sensors.outside else ""
         sizes = f"{problem.num_observations} sensors{outside}; {unknowns}"
     return sizes if problem.mesh is None else f"{problem.mesh.size}; {sizes}"
+
+
+def built(spec: ProblemSpec | PythonSpec, errors: Console, **options: Any) -> AnyProblem:
+    """Build a problem as :func:`~invlift.app.problems.build` does, and show it if it takes long.
+
+    A correction at the mode searches for this mode, and many times of readings need many weights.
+    """
+    with phases_display(errors, "building the problem"):
+        return interruptible(partial(build, spec, **options))
 
 
 def interruptible(fn: Callable, *arguments: Any, max_seconds: float | None = None) -> Any:

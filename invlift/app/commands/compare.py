@@ -6,14 +6,14 @@ from rich.console import Console
 
 from invlift.app.commands.common import (
     BAD_VERDICT,
+    built,
     headline,
-    interruptible,
     interrupts_raise,
     say,
     say_table,
     typed,
 )
-from invlift.app.problems import build, open_problem
+from invlift.app.problems import open_problem
 from invlift.app.runs.progress import comparison_display
 from invlift.app.studies.compare import (
     FIGURE,
@@ -58,7 +58,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     directory, settings = spec.output.dir, spec.sampler.model_dump(include={*names})
     files = directory / TABLE, directory / FIGURE
     of_comparison(directory).check(is_resuming=parsed.resume)
-    problem = interruptible(build, spec)
+    problem = built(spec, errors)
     identity = identity_of(problem, settings | {"seconds": seconds})
     rows = read_comparison(directory, identity) if parsed.resume else []
     rows = [row for row in rows if row.note != INTERRUPTED]

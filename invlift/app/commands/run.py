@@ -14,6 +14,7 @@ from rich.console import Console
 from invlift.app.checks import find_objections
 from invlift.app.commands.common import (
     BAD_VERDICT,
+    built,
     headline,
     interruptible,
     interrupts_raise,
@@ -27,7 +28,7 @@ from invlift.app.problem.saved_problem import (
     kept_objections,
     save_problem,
 )
-from invlift.app.problems import build, open_problem
+from invlift.app.problems import open_problem
 from invlift.app.runs.dask import dask_executor
 from invlift.app.runs.progress import phases_display, progress_display
 from invlift.app.runs.sampling import sample, versions
@@ -57,7 +58,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     _folder(directory).check(is_resuming=parsed.resume)
     executor = _executor(parsed)
     began = time.monotonic()
-    problem, info = interruptible(build, spec), _run_info(spec)
+    problem, info = built(spec, errors), _run_info(spec)
     say(console, headline(problem))
     is_new = not directory.exists()
     with _folder(directory).lock():

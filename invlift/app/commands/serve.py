@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from invlift.app.commands.common import headline, interruptible, say, typed
-from invlift.app.problems import build, open_problem, with_readings
+from invlift.app.commands.common import built, headline, say, typed
+from invlift.app.problems import open_problem, with_readings
 from invlift.errors import InputError
 from invlift.files.tables import integer
 
@@ -20,7 +20,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         raise InputError("serve", "the package aiohttp", "none", remedy) from None
     from invlift.app.um_bridge import build_application, listen, served_models
 
-    problem = interruptible(build, open_problem(parsed.problem))
+    problem = built(open_problem(parsed.problem), errors)
     problem = with_readings(problem, parsed.problem, "serve")
     models = served_models(problem)
     listener = listen(parsed.host, port)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.commands.common import interruptible, say, typed
-from invlift.app.problems import build, noise_of, open_problem, with_readings
+from invlift.app.commands.common import built, say, typed
+from invlift.app.problems import noise_of, open_problem, with_readings
 from invlift.app.runs.quantities import quantities_of
 from invlift.app.studies.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
@@ -44,7 +43,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     else:
         check_is_new("--out", out)
     spec = open_problem(parsed.problem)
-    problem = interruptible(partial(build, spec, needs_values=False))
+    problem = built(spec, errors, needs_values=False)
     problem = with_readings(problem, parsed.problem, "simulate")
     noise = noise_of(spec, problem) if sigma is None else known_noise(sigma)
     if problem.mesh is not None and problem.sensors is not None:
