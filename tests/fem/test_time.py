@@ -10,6 +10,7 @@ from scipy.linalg import eigh, lu_factor, lu_solve
 from skfem.models.poisson import mass, unit_load
 from structured import box_mesh
 
+from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
 from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.fields.matern_prior import matern_prior
@@ -24,6 +25,8 @@ from invlift.fem.time.shifts import (
 )
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import inverse_problem
+from invlift.programs.compilation import Program
+from invlift.samplers.chains.programs import _block
 from invlift.tables.times import read_steps
 from invlift.unknowns.distributions import lognormal, normal
 
@@ -485,3 +488,38 @@ def test_mistakes_are_one_line(tmp_path):
         table.write_text(text)
         with pytest.raises(InputError, match=part):
             read_steps(table)
+
+
+def failures(problem):
+    """Number of failed projections of each draw after a short warm-up."""
+    (chain,) = sample(problem, "chmc", chains=1, warmup=30, draws=20, seed=1).chains
+    return chain.stats["num_projection_failures"]
+
+
+@pytest.mark.slow
+def test_rounding_errors_of_accurate_readings_fail_no_step(monkeypatch):
+    """Readings are differences of numbers 1e4 times as large, and their range is 1e4 of the sd."""
+    mesh, num, well = box_mesh(2, 4), 40, ((0.45, 0.5), steps([[0.0, 1.0]]))
+    times = np.geomspace(1e-3, 3.0, num)
+    model = assemble_poisson(
+        mesh,
+        observed(mesh, np.array([[0.4, 0.4]]), times),
+        source=0.0,
+        storage=1.0,
+        point_sources=[well],
+        dirichlet={"left": 0.0, "right": 0.0},
+    )
+    prior = matern_prior(mesh, range=0.5, std=1.0, smoothness=1.0)
+    rng = np.random.default_rng(0)
+    exact = evaluate(model, prior.transform(0.3 * rng.standard_normal(prior.num_white)))
+    sigma = 1e-4 * np.ptp(exact)
+    noise = known_noise(sigma)
+    problem = inverse_problem(model, prior, noise, exact + sigma * rng.standard_normal(num))
+    assert failures(problem).mean() < 0.25
+    # Negative control: the tolerance of the papers, which is below the rounding errors.
+    jax.clear_caches()
+    blocks = {"small": Program(_block, "some")}
+    monkeypatch.setattr("invlift.samplers.chains.programs._BLOCKS", blocks)
+    monkeypatch.setattr("invlift.samplers.constrained.step.POSITION_TOLERANCE", 1e-8)
+    monkeypatch.setattr("invlift.samplers.constrained.retractions.REVERSIBILITY_TOLERANCE", 2e-8)
+    assert failures(problem).mean() > 0.5
