@@ -10,6 +10,7 @@ import pytest
 from command_line import call, finish, start
 from problem_files import write_problem
 
+from invlift.app.commands import common
 from invlift.samplers.chains import workers
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
@@ -53,8 +54,7 @@ def deaf():
     ],
 )
 def test_what_is_built_is_left(command, options, number, deaf, tmp_path, monkeypatch, capsys):
-    module = importlib.import_module(f"invlift.app.commands.{command}")
-    monkeypatch.setattr(module, "build", lambda *_, **__: deaf(number))
+    monkeypatch.setattr(common, "build", lambda *_, **__: deaf(number))
     monkeypatch.chdir(tmp_path)
     began = time.monotonic()
     assert call(command, write_problem(tmp_path), *options) == 3

@@ -151,7 +151,8 @@ def test_stopping_early_on_the_way_back_changes_next_to_no_decision(monkeypatch,
     counts, counts_to_the_end = (
         some["num_factorisations"][failures == 0].mean() for some in (info, to_the_end)
     )
-    assert counts < 0.9 * counts_to_the_end
+    # Both end within the tolerance of the start, which is wide; the exact check does not.
+    assert counts < 0.95 * counts_to_the_end
     # Negative control: it is stopped too early, in some of them.
     monkeypatch.setattr(retractions, "CERTAIN_ERROR", 0.3)
     monkeypatch.setattr(retractions, "CERTAIN_CONTRACTION", 0.9)
