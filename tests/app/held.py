@@ -29,14 +29,14 @@ def wait_for(is_stopped):
         pass
 
 
-def held_hand_out(scheduler, chain, goal, running):
-    state = scheduler._states[chain]
+def held_hand_out(scheduler, chain, goal, running, **options):
+    state = scheduler._states.get(chain)
     is_of_calibration = scheduler._store is None
     if is_let_go.is_set() or is_of_calibration or not state or state.position.iteration < NUMBER:
-        hand_out(scheduler, chain, goal, running)
+        hand_out(scheduler, chain, goal, running, **options)
         return
     waiting.append(chain)
-    if len(waiting) == len(scheduler._states):
+    if len(waiting) == scheduler._num_chains:
         wait_for(scheduler._is_stopped.is_set)
         for each in waiting:
             hand_out(scheduler, each, goal, running)
