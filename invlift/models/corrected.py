@@ -38,8 +38,9 @@ class AffineModel(ForwardModel):
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings, (d,), and C, (d, N)."""
-        slope = jnp.broadcast_to(self.slope, (self.offset.size, coefficients.size))
-        return self.offset + slope @ (coefficients - self.centre), slope
+        # A sum in place of a product of matrices, for which one number a row would become (d, N).
+        value = self.offset + jnp.sum(self.slope * (coefficients - self.centre), axis=1)
+        return value, jnp.broadcast_to(self.slope, (self.offset.size, coefficients.size))
 
     def of_equations(self, fn, coefficients, weights, *parts):
         """As :meth:`ForwardModel.of_equations`: there are none."""
