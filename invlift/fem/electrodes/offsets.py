@@ -133,7 +133,7 @@ def _with_numbers(model: ForwardModel, laws: Mapping[str, Unknown], num: int) ->
     )
     size, total = (len(known.fields[0].points) + each.num_further for each in (known, whole))
     numbers = np.arange(num + total - size)
-    zeros, select = np.zeros(total - size), np.eye(total)[size:]
+    zeros, select = np.zeros(total - size), np.eye(total - size, total, size)
     return Experiments(
         equations=(
             LinearlyMapped(model, sparse.sparse_matrix(csr_array(eye_array(size, total)))),

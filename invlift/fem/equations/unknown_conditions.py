@@ -129,8 +129,10 @@ def parts_of(
             return Unit(values=held_values(mesh, held | {where[1]: 1.0})[1][None])
         if where[0] == "robin":
             return Unit(ambient=where[1])
-        one = changed(_loads(given), lambda at, _: float(at == where))
-        return Unit(load=load_of(mesh, basis, **one)[None])
+        key, one = where[0], {where[1]: 1.0} if where[1:] else 1.0
+        if key == POINT:
+            key, one = "point_sources", [(given["point_sources"][where[1] - 1][0], 1.0)]
+        return Unit(load=load_of(mesh, basis, **{key: one})[None])
 
     def known(where: KeyPath, value) -> Any:
         """Return a known value, 0 for an unknown one, or the name of an unknown coefficient."""

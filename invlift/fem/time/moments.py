@@ -37,7 +37,12 @@ def moment_of(
 
 
 def moment_of_turns(angle: float, order: float) -> complex:
-    """Return the mean of s^order exp(i angle s) over s from 0 to 1."""
-    num = 1 + int(angle / np.pi)
-    places = ((np.arange(num)[:, None] + _NODES) / num).ravel()
-    return np.tile(_WEIGHTS / num, num) @ (places**order * np.exp(1j * angle * places))
+    """Return the mean of s^order exp(i angle s) over s from 0 to 1, for a whole order."""
+    if angle <= np.pi:
+        return _WEIGHTS @ (_NODES**order * np.exp(1j * angle * _NODES))
+    # By parts, which loses digits where the angle is below the order.
+    end = np.exp(1j * angle)
+    moment = (end - 1.0) / (1j * angle)
+    for k in range(1, int(order) + 1):
+        moment = (end - k * moment) / (1j * angle)
+    return moment

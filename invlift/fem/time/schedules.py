@@ -12,7 +12,7 @@ from invlift.fem.mesh.expressions import evaluate, separated
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.time.functions import FunctionOfTime, function_of_time
 from invlift.fem.time.moments import moment_of_turns
-from invlift.fem.time.shifts import oscillation_weights, response_weights
+from invlift.fem.time.shifts import distinct_rows, oscillation_weights, response_weights
 
 
 class Steps(NamedTuple):
@@ -103,12 +103,12 @@ class Oscillation(NamedTuple):
     def weights(self, shifts: np.ndarray, times: np.ndarray, lengths=0.0, orders=0.0) -> np.ndarray:
         """As :meth:`Steps.weights`, for the response to the cosines."""
         total = np.zeros((len(times), len(shifts)))
-        lengths, orders = (np.broadcast_to(each, times.shape) for each in (lengths, orders))
+        distinct, which = distinct_rows(lengths + 0.0 * times, orders)
         for frequency, amplitude, peak in zip(
             self.frequencies, self.amplitudes, self.peaks, strict=True
         ):
-            means = map(moment_of_turns, frequency * lengths, orders)
-            turned = np.exp(1j * frequency * (times - lengths - peak)) * np.array([*means])
+            means = np.array([moment_of_turns(frequency * each, order) for each, order in distinct])
+            turned = np.exp(1j * frequency * (times - lengths - peak)) * means[which]
             total += amplitude * np.outer(turned, oscillation_weights(shifts, frequency)).real
         return total
 
