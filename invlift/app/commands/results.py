@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.commands.common import BAD_VERDICT, say, say_table, typed
+from invlift.app.commands.common import BAD_VERDICT, built, say, say_table, typed
 from invlift.app.problem.saved_problem import open_saved
-from invlift.app.problems import build, with_readings
+from invlift.app.problems import with_readings
 from invlift.app.runs.results import load
 from invlift.app.studies.refit import TABLE, Refit, least_reliable, refit, write_refits
 from invlift.errors import InputError, printable
@@ -62,7 +62,8 @@ def loo(parsed, console: Console, errors: Console) -> int:
         raise InputError("invlift loo", expected, found, "name each once")
     runs, refits = {run: load(run) for run in parsed.runs}, {}
     if num is not None:
-        refits = {name: _refitted(Path(name), run, num, console) for name, run in runs.items()}
+        consoles = console, errors
+        refits = {name: _refitted(Path(name), run, num, *consoles) for name, run in runs.items()}
     table = compare_runs(
         runs, {run: {x.row: x.elpd for x in refitted} for run, refitted in refits.items()}
     )
@@ -88,10 +89,12 @@ def loo(parsed, console: Console, errors: Console) -> int:
     return BAD_VERDICT if doubts else 0
 
 
-def _refitted(folder: Path, posterior: Posterior, num: int, console: Console) -> list[Refit]:
+def _refitted(
+    folder: Path, posterior: Posterior, num: int, console: Console, errors: Console
+) -> list[Refit]:
     """Run without each of the readings with the least reliable weights; print a table."""
     loo, spec = posterior.fit.leave_one_out(), open_saved(folder)
-    problem = with_readings(build(spec), f"{folder}", "loo --refit")
+    problem = with_readings(built(spec, errors), f"{folder}", "loo --refit")
     settings, refits = spec.sampler, []
     options = settings.model_dump(include={"chains", "warmup", "draws", "seed", "starts"})
     rows = least_reliable(loo, num)
