@@ -25,6 +25,8 @@ _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
 #: Columns with optional entries, and those with optional entries if the table has kinds.
 _SPARSE = "x2", "y2", "z2", "over", "radius", "group", "averaged_over", "moment"
 _SPARSE_OF_KINDS = "x", "y", "z", "experiment"
+#: Units of plain numbers, as headers write them.
+_NO_UNITS = "", "-", "1"
 #: Columns of numbers of a field that changes in time.
 _OF_TIME = "time", "averaged_over", "moment"
 #: Columns of texts that may not be empty, with the remedy for an empty entry.
@@ -143,9 +145,15 @@ def _with_numbers(
     if set(seconds) & {each.casefold() for each in table.columns}:
         needed = needed + seconds
     further = ["sigma", *TEXTS, "radius", FACTOR, *(_OF_TIME[1:] if has_times else ())]
-    table = _with_places(table, axes)
+    table = _with_empty_places(table, axes)
     table = with_known_columns(table, needed, further, seconds)
     table, notes = used_rows(table, has_times)
+    for column in (FACTOR, "moment") if has_times else (FACTOR,):
+        unit = table.units.get(column, "")
+        if unit not in _NO_UNITS:
+            where = f"{table.name}, row {table.first}, column {column}"
+            expected = "no unit, as it is a plain number"
+            raise InputError(where, expected, repr(unit), "correct the header")
     if has_times:
         _check_has_rows(table)
         if "averaged_over" in table.columns:
@@ -158,7 +166,7 @@ def _with_numbers(
     return replace(table, remarks=(*table.remarks, *notes)), limits
 
 
-def _with_places(table: Table, axes: list[str]) -> Table:
+def _with_empty_places(table: Table, axes: list[str]) -> Table:
     """Add empty places to a table without them, if its readings are over parts of the body."""
     names = {each.casefold() for each in table.columns}
     if names & {*axes} or not {"kind", "over"} <= names:

@@ -217,3 +217,14 @@ def test_a_table_of_means_over_groups_needs_no_places(write):
         locate(box_mesh(2, 2), mixed)
     with pytest.raises(InputError, match="found no column 'x'"):
         read_sensors(write("n.csv", "over,value\nrim,2\n"), 2)
+
+
+@pytest.mark.parametrize(("unit", "is_good"), [("[-]", True), ("[s]", False)])
+def test_the_order_of_a_moment_has_no_unit(write, unit, is_good):
+    rows = f"x,y,time,value,averaged_over,moment {unit}\n0.5,0.5,2,3.5,1,1\n"
+    path, clock = write("m.csv", rows), Clock("s")
+    if is_good:
+        assert read_sensors(path, 2, clock=clock).moment.tolist() == [1.0]
+        return
+    with pytest.raises(InputError, match=r"column moment: expected no unit, .*, found 's'"):
+        read_sensors(path, 2, clock=clock)
