@@ -41,7 +41,6 @@ from .fem.readings.sensors import Sensors as Sensors
 from .fem.readings.sensors import sensors_from_arrays as sensors_from_arrays
 from .fem.time.assembly import assemble_transient as assemble_transient
 from .fem.time.functions import function_of_time as function_of_time
-from .fem.time.schedules import changing_field as changing_field
 from .fem.time.schedules import oscillation as oscillation
 from .fem.time.schedules import steps as steps
 from .models.base import ForwardModel as ForwardModel

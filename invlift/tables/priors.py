@@ -22,7 +22,7 @@ from invlift.fem.fields.random_field import RandomField, random_field
 from invlift.fem.mesh.mesh import Mesh
 from invlift.files.tables import Table, number, one_of, problem
 from invlift.tables.distributions import DISTRIBUTIONS, REAL_DISTRIBUTIONS, NormalTable
-from invlift.unknowns.distributions import Distribution, normal
+from invlift.unknowns.distributions import Distribution
 from invlift.unknowns.priors.base import Prior
 
 #: Largest size of the mean of the log-conductivity: its exponential must not overflow.
@@ -274,13 +274,11 @@ class BoundaryNormalTable(NormalTable):
     """Of boundary values the distance at which the correlation of their errors has fallen to about
     0.14, in the length unit of the mesh; left out, all nodes of a group have the same error."""
 
-    def on(self, mesh: Mesh, where: str, group: str) -> Distribution | RandomField:
+    def build(self) -> Distribution | RandomField:
         """Build the distribution or the random field of the values of a boundary group."""
-        if isinstance(self.mean, str):
-            return random_field(mesh.point_field(self.mean, where, group), self.sd, self.range)
-        if self.range is not None:
+        if self.range is not None or isinstance(self.mean, str):
             return random_field(self.mean, self.sd, self.range)
-        return normal(self.mean, self.sd)
+        return super().build()
 
 
 #: Key ``distribution`` of boundary values -> its table.

@@ -17,7 +17,7 @@ from invlift.fem.time.schedules import Steps, steps
 from invlift.tables.dates import IN_ORDER, dates_of, zone_of
 from invlift.tables.numbers import is_number
 from invlift.tables.table import Table, read_table
-from invlift.units import TIMES, without_unit
+from invlift.units import TIMES, factor_between, without_unit
 
 #: Seconds of each unit, by its name in a problem file.
 SECONDS = {name: TIMES[name] for name in ("s", "min", "h", "d", "week", "year")}
@@ -227,7 +227,9 @@ def _since_start(dates, entries, places, clock: Clock) -> np.ndarray:
 TIME, STRENGTH = "time", "strength"
 
 
-def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None) -> Steps:
+def read_steps(
+    path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None, unit: str = ""
+) -> Steps:
     """Read steps from a table with the columns ``time`` and ``strength``.
 
     Parameters
@@ -237,6 +239,8 @@ def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None
         Value before the first row.
     clock : Clock, optional
         Unit of time and start date for the times of the table; without a clock they are numbers.
+    unit : str
+        Unit of the result, if it is known; a strength with another unit in its header is converted.
 
     Returns
     -------
@@ -246,8 +250,8 @@ def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None
     Raises
     ------
     InputError
-        If the file cannot be read, or a column is missing; also as :func:`steps`, with the name of
-        the file.
+        If the file cannot be read, a column is missing, or the unit of the strength cannot be
+        converted; also as :func:`steps`, with the name of the file.
     """
     table = read_table(path, "a table of steps")
     names = [without_unit(each)[0].casefold() for each in table.columns]
@@ -263,7 +267,12 @@ def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None
     units = [without_unit(each)[1] if clock else "" for each in table.columns]
     table = table.renamed(names, units)
     times = with_times(table, TIME, clock or Clock()).array(TIME)
-    values = table.with_numbers([STRENGTH]).array(STRENGTH)
+    given = table.units.get(STRENGTH)
+    factor = factor_between(given, unit) if given and unit else 1.0
+    if factor is None:
+        expected, remedy = f"a unit that can be converted to {unit!r}", "convert the numbers"
+        raise InputError(table.at(0, STRENGTH), expected, repr(given), remedy)
+    values = factor * table.with_numbers([STRENGTH]).array(STRENGTH)
     for column, numbers in ((TIME, times), (STRENGTH, values)):
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:

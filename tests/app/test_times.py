@@ -45,11 +45,15 @@ def write(folder, changes=None, sensors=SENSORS):
 def test_all_that_a_file_can_say_is_the_same_problem(tmp_path):
     """A number as steps of one value, steps in a table, a storage of each subdomain."""
     (tmp_path / "rates.csv").write_text("time,strength\n0.3,0\n0,1\n")
+    (tmp_path / "litres.csv").write_text("time,strength [l/s]\n0.3,0\n0,1000\n")
     by_table = WELL | {"strength": {"schedule": "rates.csv"}}
+    in_litres = WELL | {"strength": {"schedule": "litres.csv"}}
+    units = {"length": "m", "solution": "m", "conductivity": "m2/s"}
     always = {"steps": [[-5.0, 0.0]], "before": 0.0}
     ways = [
         {},
         {"pde.point_source": [by_table]},
+        {"pde.point_source": [in_litres], "units": units},
         {"pde.storage": {"low": 1.0, "high": 1.0}},
         {"pde.dirichlet": {"left": always}},
     ]
@@ -371,7 +375,7 @@ def test_expressions_in_t_of_a_problem_file(tmp_path):
         invlift.locate(problem.mesh, problem.sensors),
         source={"low": change("0.1 * t")},
         dirichlet={"left": change("1 + exp(-t)")},
-        neumann={"top": invlift.changing_field(problem.mesh, "t * (0.2 - 0.3 * x)")},
+        neumann={"top": "t * (0.2 - 0.3 * x)"},
         robin={"right": (2.0, change("sin(t)"))},
         point_sources=[((0.5, 0.5), change("1 - exp(-9 * t)"))],
         storage=1.0,

@@ -238,7 +238,7 @@ def test_conditions_and_readings(dim, location, turn):
     sensors = table_of(mesh, rows, np.where(is_off, "loggers", "others"))
     offsets = {"loggers": normal(0.0, 1.0)} if is_off.any() else {}
     table = ConditionsTable.model_validate(content.table)
-    conditions = boundary_conditions(mesh, table, lambda *keys: ", ".join(map(str, keys)))
+    conditions = boundary_conditions(table, lambda *keys: ", ".join(map(str, keys)))
     observation = locate(mesh, sensors, offsets=offsets)
     model = assemble_poisson(mesh, observation, known=known, location=location, **conditions)
     unknown = content.unknown | {"offset_loggers": 0.7} if offsets else content.unknown

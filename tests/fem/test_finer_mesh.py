@@ -84,6 +84,34 @@ def test_it_is_the_model_of_the_refined_mesh(location):
     np.testing.assert_allclose(flux_of(phi[None]), expected, rtol=1e-12)
 
 
+def test_texts_are_evaluated_on_the_refined_mesh():
+    """Expressions have their values there; fields of the mesh are interpolated, as arrays are."""
+    mesh = box_mesh(2, 4)
+    finer, phi = refined(mesh, 2), field_of(mesh, "rough")
+    texts = {
+        "source": "ramp_in_cells",
+        "dirichlet": {"left": random_field("exp(-9 * y**2)", 0.1, 1.0)},
+        "neumann": {"right": "sin(5 * y)"},
+        "robin": {"top": ("exp(x)", "ramp")},
+        "thickness": "1 + x**2",
+    }
+    there = {
+        "source": finer.mesh.cell_fields["ramp_in_cells"],
+        "dirichlet": {"left": np.exp(-9.0 * finer.mesh.points[:, 1] ** 2)},
+        "neumann": {"right": np.sin(5.0 * finer.mesh.points[:, 1])},
+        "robin": {"top": (np.exp(finer.mesh.points[:, 0]), finer.mesh.point_fields["ramp"])},
+        "thickness": 1.0 + finer.mesh.points[:, 0] ** 2,
+    }
+    coefficients = np.append(phi, np.zeros(40))  # the scores of the random field
+    model = model_of(mesh, texts, refine_solution=2)
+    found = np.asarray(model(coefficients[: model.num_coefficients]))
+    expected = np.asarray(model_of(finer.mesh, there)(finer.of_field("nodes") @ phi))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    here = {key: mesh.field(texts[key]) for key in ("source", "thickness")}  # negative control
+    arrays = model_of(mesh, texts | here, refine_solution=2)
+    assert np.abs(arrays(coefficients[: model.num_coefficients]) / expected - 1.0).max() > 1e-4
+
+
 def test_readings_of_all_kinds_are_of_the_refined_solution():
     mesh, nan = box_mesh(2, 4), np.nan
     points = [[0.31, 0.42], [nan, nan], [0.5, 0.5], [0.3, 0.6], [0.4, 0.4], [nan, nan]]

@@ -27,7 +27,7 @@ from invlift.noise import known_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.programs import _block
-from invlift.tables.times import read_steps
+from invlift.tables.times import Clock, read_steps
 from invlift.unknowns.distributions import lognormal, normal
 
 TIMES = np.geomspace(0.01, 10.0, 12)
@@ -484,10 +484,11 @@ def test_mistakes_are_one_line(tmp_path):
     for text, part in (
         ("time,strength\n0,1\n1,nan\n", "row 3, column strength: expected a finite"),
         ("time,Time,strength\n0,0,1\n", "found time, Time, strength; rename one time"),
+        ("time,strength [kg]\n0,1\n", r"strength: expected a unit .* to 'm\^3/s', found 'kg'"),
     ):
         table.write_text(text)
         with pytest.raises(InputError, match=part):
-            read_steps(table)
+            read_steps(table, clock=Clock("s"), unit="m^3/s")
 
 
 def failures(problem):

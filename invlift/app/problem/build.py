@@ -25,20 +25,17 @@ from invlift.fem.equations.conditions import changed, entries
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.equations.surveys import as_one, join_surveys
 from invlift.fem.mesh.construction import read_mesh, with_groups
-from invlift.fem.mesh.expressions import AXES, names_in
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.assembly import LOG_STORAGE, STORAGE, assemble_transient
-from invlift.fem.time.functions import function_of_time
-from invlift.fem.time.schedules import changing_field
 from invlift.models.base import ForwardModel
 from invlift.noise import Noise, known_noise
 from invlift.posterior.names import FIELD, PREDICTED, SIGMA
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
 from invlift.tables.distributions import value_of
-from invlift.tables.priors import BoundaryNormalTable, PriorTable
+from invlift.tables.priors import PriorTable
 from invlift.tables.sensors import read_sensors
 from invlift.tables.times import Clock
 from invlift.units import logarithmic, product
@@ -99,7 +96,7 @@ def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str
     of_field = {FIELD: logarithmic(units.conductivity)} if has_field else {}
     has_time = spec.pde is not None and spec.pde.time_unit is not None
     of_time = {"time": spec.pde.time_unit} if has_time and "time" in problem.axes else {}
-    own = _units_of_unknowns(spec, units, problem.mesh.dim) if spec.units and spec.pde else {}
+    own = _units_of_unknowns(spec, problem.mesh.dim) if spec.units and spec.pde else {}
     # A random field on a boundary has scores, which have no unit.
     own = {name: unit for name, unit in own.items() if unit and drawn.get(name) == ()}
     if LOG_STORAGE in drawn and (unit := _unit_of(STORAGE, spec, units, problem.mesh.dim)):
@@ -107,7 +104,7 @@ def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str
     return dict.fromkeys(names, units.solution) | of_field | of_time | angle | own
 
 
-def _units_of_unknowns(spec: ProblemSpec, units: UnitsTable, dim: int) -> dict[str, str]:
+def _units_of_unknowns(spec: ProblemSpec, dim: int) -> dict[str, str]:
     """Return the units of numbers that may be unknown, by their names among the draws."""
     paths = [("offset", group) for group in spec.observations.offset]
     paths += [("line", group) for group in spec.pde.lines]
@@ -118,10 +115,15 @@ def _units_of_unknowns(spec: ProblemSpec, units: UnitsTable, dim: int) -> dict[s
         named += [(prefix, path) for prefix in ((), (name,)) for path in own]
     found = {}
     for prefix, path in named:
-        kind = path[0] if path[0] in _POWERS else path[-1]
-        name = "_".join(map(str, prefix + (path[:-1] if kind == "strength" else path)))
-        found[re.sub(r"\W", "_", name)] = _unit_of(kind, spec, units, dim)
+        name = "_".join(map(str, prefix + (path[:-1] if path[-1] == "strength" else path)))
+        found[re.sub(r"\W", "_", name)] = _unit_of_condition(spec, dim, path)
     return found
+
+
+def _unit_of_condition(spec: ProblemSpec, dim: int, path: KeyPath) -> str:
+    """Return the unit of a number, by its place as in :func:`changed`; "" if it is not known."""
+    kind = path[0] if path[0] in _POWERS else path[-1]
+    return _unit_of(kind, spec, spec.units or UnitsTable(), dim)
 
 
 #: Powers of conductivity, solution, length and time in the unit of each kind of number.
@@ -246,11 +248,11 @@ def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndar
 
 def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **options):
     """Assemble the model of the readings."""
-    clock = spec.pde.clock
-    shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
+    in_time = spec.pde.clock, partial(_unit_of_condition, spec, mesh.dim)
+    shared = boundary_conditions(spec.pde, partial(spec.where, "pde"), *in_time)
     storage = _storage(spec, mesh)
     initial = None if spec.pde.initial == "steady" else spec.pde.initial
-    options |= {"thickness": _thickness(spec, mesh)}
+    options |= {"thickness": spec.pde.thickness}
     if spec.pde.anisotropy is not None:
         own = spec.pde.anisotropy
         options["anisotropy"] = {"ratio": value_of(own.ratio), "angle": value_of(own.angle)}
@@ -266,18 +268,12 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     experiments, first = [], next(iter(spec.experiment))
     for name, table in spec.experiment.items():
         is_own = np.isin(observation.sensors.experiments, ["", name] if name == first else [name])
-        own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name), clock)
+        own = boundary_conditions(table, partial(spec.where, "experiment", name), *in_time)
         own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
         experiments.append(Experiment(name, observation.take(is_own), own))
     if storage is not None:
         return assemble_transient(mesh, experiments, shared=shared, **options, **of_time)
     return assemble_experiments(mesh, experiments, shared=shared, **options)
-
-
-def _thickness(spec: ProblemSpec, mesh: Mesh):
-    """Return the thickness in the form that :func:`assemble_poisson` needs."""
-    given = spec.pde.thickness
-    return mesh.field(given, spec.where("pde", "thickness")) if isinstance(given, str) else given
 
 
 def _prior_at(table: PriorTable, mesh: Mesh, where: Callable[..., str]) -> Prior:
@@ -299,31 +295,18 @@ _CONDITIONS = {key: key for key in ConditionsTable.model_fields} | {"point_sourc
 
 
 def boundary_conditions(
-    mesh: Mesh, pde: ConditionsTable, where: Callable[..., str], clock: Clock | None = None
+    pde: ConditionsTable,
+    where: Callable[..., str],
+    clock: Clock | None = None,
+    unit_of: Callable[[KeyPath], str] = lambda keys: "",
 ) -> dict:
     """Return source and boundary conditions in the form that :func:`assemble_poisson` needs."""
 
     def built(keys, value):
-        """Build a value: a number, a schedule, a field of the mesh, or a distribution."""
-        if isinstance(value, BoundaryNormalTable):
-            return value.on(mesh, where(*keys, "mean"), keys[1])
+        """Build a value: a number, a text, a schedule or a distribution."""
         if isinstance(value, ScheduleTable):
-            return value.build(where(*keys), clock)
-        if not isinstance(value, str):
-            return value_of(value)
-        is_field = value in mesh.point_fields or (keys == ("source",) and value in mesh.cell_fields)
-        has_no_place = keys[0] == "point_source" or (keys[0] == "source" and len(keys) > 1)
-        names = names_in(value) or set()
-        if has_no_place or ("t" in names and not is_field):
-            if keys[-1] == "coefficient":
-                remedy = "give a number, or an expression in x, y and z"
-                raise InputError(where(*keys), "what does not change in time", value, remedy)
-            if names & {*AXES} and not has_no_place:
-                return changing_field(mesh, value, where(*keys))
-            return function_of_time(value, where(*keys))
-        if keys == ("source",):
-            return mesh.field(value, where(*keys))
-        return mesh.point_field(value, where(*keys), keys[1])
+            return value.build(where(*keys), clock, unit_of(keys))
+        return value_of(value)
 
     return changed(_conditions_of(pde), built)
 

@@ -59,8 +59,8 @@ class ScheduleTable(Table):
             raise problem("time_unit beside schedule alone", "steps with one", remedy)
         return self
 
-    def build(self, where: str, clock: Clock) -> Schedule:
-        """Build the schedule of the value.
+    def build(self, where: str, clock: Clock, unit: str) -> Schedule:
+        """Build the schedule of the value, whose unit is ``unit``, or "" if that is not known.
 
         Raises
         ------
@@ -68,7 +68,8 @@ class ScheduleTable(Table):
             If times or values are not valid.
         """
         if self.schedule is not None:
-            return read_steps(self.schedule, self.before, clock._replace(written=self.time_unit))
+            of_table = clock._replace(written=self.time_unit)
+            return read_steps(self.schedule, self.before, of_table, unit)
         with errors_at(partial(_inside, where)):
             if self.periodic is not None:
                 periods, amplitudes, peaks = zip(*self.periodic, strict=True)

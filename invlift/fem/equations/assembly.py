@@ -33,7 +33,7 @@ def assemble_poisson(
     initial: float | None = None,
     solution_times: Sequence[float] = (),
     known: Mapping[str, float] | None = None,
-    thickness: float | Mapping[str, float] | np.ndarray | None = None,
+    thickness: float | str | Mapping[str, float] | np.ndarray | None = None,
     anisotropy: Mapping[str, float | Distribution] | None = None,
     lines: Mapping[str, float | Distribution] | None = None,
     barriers: Mapping[str, float | Distribution] | None = None,
@@ -43,7 +43,8 @@ def assemble_poisson(
     """Assemble the forward map from log-conductivity to readings.
 
     In source and boundary conditions a distribution may replace a number; the number is then an
-    additional unknown.
+    additional unknown.  A text may replace an array: the name of a field of the mesh, or an
+    expression such as ``"12.5 - 0.002 * y"``, which a refined mesh evaluates at its own nodes.
 
     Parameters
     ----------
@@ -51,18 +52,18 @@ def assemble_poisson(
         Triangles or tetrahedra, with lengths in the mesh's unit, for example m.
     observation : Observation
         The located readings, from :func:`invlift.locate`.
-    source : float, dict or array
+    source : float, str, dict or array
         f: a number, a value for each named subdomain (zero elsewhere), or values at the nodes or
-        cells.
+        cells; or a text.
     dirichlet : dict
-        Named boundary -> value of u, a number, an array over the nodes, or a
+        Named boundary -> value of u, a number, a text, an array over the nodes, or a
         :func:`invlift.random_field`.
     neumann : dict
-        Named boundary -> inward flux, conductivity * du/dn, a number or an array over the nodes.
-        Boundaries without a condition are insulated.
+        Named boundary -> inward flux, conductivity * du/dn, a number, a text or an array over the
+        nodes.  Boundaries without a condition are insulated.
     robin : dict
         Named boundary -> (coefficient, ambient): conductivity * du/dn = coefficient
-        * (ambient - u), coefficient > 0; numbers or arrays over the nodes.
+        * (ambient - u), coefficient > 0; numbers, texts or arrays over the nodes.
     point_sources : sequence of ((dim,) coordinates, strength)
         Sources at points, such as wells or heaters.  The unit of the strength is that of
         conductivity times solution times L^(dim - 2); it is negative for a sink.
@@ -78,11 +79,11 @@ def assemble_poisson(
         may be after the last reading, at which u is always stored.
     known : dict
         Named subdomain -> its known conductivity.
-    thickness : float, dict or array, optional
-        Thickness of a 2-D body, in the unit of length: a number, one for each subdomain, or values
-        at the nodes or cells; 1 by default.  Source, storage, fluxes and transfer coefficients then
-        have their units in 3-D.  The strength of a point source is that of the whole line through
-        the thickness, and readings of fluxes are through the whole thickness.
+    thickness : float, str, dict or array, optional
+        Thickness of a 2-D body, in the unit of length: a number, one for each subdomain, a text, or
+        values at the nodes or cells; 1 by default.  Source, storage, fluxes and transfer
+        coefficients then have their units in 3-D.  The strength of a point source is that of the
+        whole line through the thickness, and readings of fluxes are through the whole thickness.
     anisotropy : dict, optional
         ``{"ratio": 3.0, "angle": 30.0}``: the conductivity is exp(phi) along the direction at this
         angle to the x axis, in degrees, and exp(phi) / ratio across it.  In 3-D there is no angle:

@@ -86,7 +86,7 @@ def body_of(
     location: str = "nodes",
     *,
     known: Mapping[str, float] | None = None,
-    thickness: float | Mapping[str, float] | np.ndarray | None = None,
+    thickness: float | str | Mapping[str, float] | np.ndarray | None = None,
     anisotropy: Mapping[str, float | Distribution] | None = None,
     lines: Mapping[str, float | Distribution] | None = None,
     barriers: Mapping[str, float | Distribution] | None = None,
@@ -152,7 +152,8 @@ def _thickness(mesh: Mesh, given) -> np.ndarray:
         for name, value in given.items():
             values[mesh.cells_of(name, ("thickness", name))] = value
     else:
-        values = np.asarray(given, dtype=float)
+        of_text = isinstance(given, str)
+        values = mesh.field(given, "thickness") if of_text else np.asarray(given, dtype=float)
         values = np.full(mesh.num_cells, given) if values.ndim == 0 else values
     if values.shape not in ((mesh.num_nodes,), (mesh.num_cells,)):
         expected = f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells"

@@ -23,6 +23,7 @@ from invlift.fem.equations.conditions import (
     load_of,
     on_boundary,
 )
+from invlift.fem.equations.texts import without_texts
 from invlift.fem.fields.random_field import RandomField
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.time.schedules import check_is_steady
@@ -105,7 +106,7 @@ def parts_of(
         close = closest(key, KEYS)
         remedy = f"did you mean {close!r}?" if close else "remove it"
         raise InputError(f"condition {key}", f"one of {', '.join(KEYS)}", repr(key), remedy)
-    given = {key: conditions[key] for key in KEYS if key in conditions}
+    given = without_texts(mesh, {key: conditions[key] for key in KEYS if key in conditions})
     named = {key: given.get(key) or {} for key in KEYS if key != "source"}
     check_conditions(mesh, **named)
     held = dict.fromkeys(named["dirichlet"], 0.0)

@@ -19,8 +19,8 @@ class RandomField:
 
     Attributes
     ----------
-    mean : float or (num_nodes,) array
-        Mean, in the unit of the values.
+    mean : float, str or (num_nodes,) array
+        Mean, in the unit of the values; a text as in :func:`invlift.assemble_poisson`.
     sd : float
         Standard deviation of the error at each point, in the same unit.
     correlation_range : float or None
@@ -28,7 +28,7 @@ class RandomField:
         the mesh.  None: the error is the same at all points.
     """
 
-    mean: float | np.ndarray
+    mean: float | str | np.ndarray
     sd: float
     correlation_range: float | None
 
@@ -67,13 +67,15 @@ class RandomField:
 
 
 @earlier_names(correlation_range="range")
-def random_field(mean: float | np.ndarray, sd: float, range: float | None = None) -> RandomField:
+def random_field(
+    mean: float | str | np.ndarray, sd: float, range: float | None = None
+) -> RandomField:
     """Define values of a boundary condition that are known up to a smooth random field.
 
     Parameters
     ----------
-    mean : float or (num_nodes,) array
-        Mean, in the unit of the values.
+    mean : float, str or (num_nodes,) array
+        Mean, in the unit of the values; a text as in :func:`invlift.assemble_poisson`.
     sd : float
         Standard deviation of the error at each point, in the same unit.
     range : float, optional

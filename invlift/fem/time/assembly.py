@@ -30,6 +30,7 @@ from invlift.fem.equations.field_equation import (
 from invlift.fem.equations.forms import reaction
 from invlift.fem.equations.forms import storage as storage_of
 from invlift.fem.equations.on_refinement import conditions_on, field_on, observation_on
+from invlift.fem.equations.texts import without_texts
 from invlift.fem.equations.unknown_conditions import Parts, parts_of
 from invlift.fem.mesh.finer_mesh import refinable
 from invlift.fem.mesh.mesh import Mesh
@@ -120,7 +121,7 @@ def assemble_transient(
         :class:`~invlift.fem.time.schedules.Steps`,
         :class:`~invlift.fem.time.schedules.Oscillation`,
         :class:`~invlift.fem.time.functions.FunctionOfTime` or
-        :class:`~invlift.fem.time.schedules.ChangingField`.
+        :class:`~invlift.fem.time.schedules.ChangingField`, or expressions in t.
     storage : float, mapping of str to float, Distribution or Prior
         S, in C T / L^2 for times in T: a number, a number for each of all subdomains, the
         distribution of an unknown number, or a prior, on this mesh, of the logarithm of a field.
@@ -239,9 +240,10 @@ def _equations(
     body = body_of(mesh, location, **of_body)
     steady, changes, of_changes, unknowns = [], [], [], dict(body.unknowns)
     for number, each in enumerate(experiments):
-        conditions = {**shared, **each.conditions}
+        given = {**shared, **each.conditions}
         prefix = _prefix(each, experiments)
         with errors_at(partial(in_experiment, each.name)):
+            conditions = without_texts(mesh, given)
             if initial is not None:
                 conditions = begun_at_zero(conditions, initial)
             parts = parts_of(mesh, body.basis, changed(conditions, _before), prefix)

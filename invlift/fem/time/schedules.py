@@ -167,8 +167,8 @@ def terms_of(value: Any) -> tuple[tuple[float | np.ndarray, Schedule], ...]:
     return ((1.0, value),) if isinstance(value, SCHEDULES) else ()
 
 
-def changing_field(mesh: Mesh, expression: str, name: str = "changing field") -> ChangingField:
-    """Make a field from an expression in places and the time, to use in place of a constant.
+def changing_field(mesh: Mesh, expression: str, name: str | KeyPath) -> ChangingField:
+    """Make the values on a mesh of an expression in places and the time.
 
     Parameters
     ----------
