@@ -51,6 +51,12 @@ OTHERS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def these_are_many_readings(monkeypatch):
+    """Few more would make each program larger, and show nothing else."""
+    monkeypatch.setattr(lift_choice, "FEW", NUM_READINGS - 10)
+
+
 def matrix_of(seed=0):
     """Of singular values from 10 down to 0.01."""
     rng = np.random.default_rng(seed)
