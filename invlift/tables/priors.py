@@ -65,6 +65,8 @@ def check_is_said_once(table: Table) -> None:
     if table.between is None and table.std is None:
         expected = "std, or between in its place"
         raise problem(expected, "neither", "give the standard deviation, or 5 % and 95 % points")
+    if table.between is not None:
+        table.__dict__["mean"] = None  # else a saved file would have the default mean too
 
 
 class PriorTable(Table):
@@ -125,8 +127,6 @@ class MaternKeys(Table):
     @model_validator(mode="after")
     def _has_mean_or_median(self) -> MaternTable:
         check_is_said_once(self)
-        if self.between is not None:
-            self.__dict__["mean"] = None
         if self.median is not None:
             if "mean" in self.model_fields_set:
                 expected, found = "one of the keys mean and median", "both"

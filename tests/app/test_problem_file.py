@@ -116,6 +116,7 @@ def test_written_file_reads_back_the_same_from_elsewhere(tmp_path):
         ("pde.robin", {"top": {"coefficient": 1e-3}}),
         ("prior", {"kind": "independent", "std": {"clay": 0.5}, "mean": {"clay": -1.0}}),
         ("prior", {"kind": "independent", "per": "subdomain", "std": 2}),
+        ("prior", {"kind": "independent", "between": [1e-3, 1.0]}),
         ("prior", {"kind": "matern", "range": 1.0, "std": 1, "smoothness": 1.0, "median": 3.0}),
         ("prior", {"kind": "layers", "layer": {"clay": LAYER}}),
         ("noise.sigma", 0.01),
