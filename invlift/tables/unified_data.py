@@ -5,11 +5,15 @@ See :mod:`invlift.tables.voltages`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES
+from invlift.tables.lines import Line
 from invlift.tables.table import Table, table_of_lines
+from invlift.units import factor_between
 
 #: Names of columns in the format, in small letters -> names of columns here.
 _TOKENS = {"c1": "a", "c2": "b", "p1": "m", "p2": "n", "r": "value", "rho": "value",
@@ -29,17 +33,8 @@ def unified_data(text: str, name: str) -> tuple[np.ndarray, Table] | None:
     first = next((number for number, line in enumerate(lines) if line[1]), None)
     if first is None or not _is_count(lines[first][1]):
         return None
-    positions, lines, _ = _block(lines[first:], "electrodes", name)
-    numbers = [f"{axis} of an electrode" for axis in "xyz"[: len(positions[0][1])]]
-    if len(numbers) not in (2, 3):
-        expected, found = "two or three coordinates", f"{len(positions[0][1])} entries"
-        remedy = "give x, y and z, or two of them for a flat mesh"
-        raise InputError(f"{name}, row {positions[0][0]}", expected, found, remedy)
-    places = table_of_lines(positions, numbers, name).with_numbers(numbers)
-    bad = np.argwhere(~np.isfinite(places.frame.to_numpy()))
-    if bad.size:
-        where = places.at(bad[0, 0], numbers[bad[0, 1]])
-        raise InputError(where, "a finite number", "another", "correct it")
+    positions, lines, tokens = _block(lines[first:], "electrodes", name)
+    places, taken = _places(positions, tokens, name)
     rows, rest, tokens = _block(lines, "readings", name)
     parts = [token.lower().partition("/")[::2] for token in tokens or [*ROLES, "rhoa"]]
     columns = [_TOKENS.get(each, each) for each, _ in parts]
@@ -54,7 +49,43 @@ def unified_data(text: str, name: str) -> tuple[np.ndarray, Table] | None:
         raise InputError(f"{name}, names of the columns", expected, f"no {missing[0]}", remedy)
     table = table_of_lines(rows, columns, name).renamed(columns, [unit for _, unit in parts])
     _check_end(rest, len(rows), name)
-    return places.frame.to_numpy(), table
+    return places, replace(table, taken=taken)
+
+
+def _places(rows: list[Line], tokens: list[str], name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return positions in m, (K, 2 or 3), with the axes in order, and notes.
+
+    The axes are named behind #, in any order and with units, as in ``x/mm z/mm``.  Without names
+    they are x, y and z.  Columns with other names are left out, as pyGIMLi does.
+    """
+    row, first = rows[0]
+    where, named = f"{name}, row {row}", [each.lower().partition("/")[::2] for each in tokens]
+    axes = [axis for axis, _ in named]
+    if not {*axes} & {*"xyz"} or (len(axes) != len(first) and not {*axes} <= {*"xyz"}):
+        axes, named = [*"xyz"[: len(first)]], []  # a remark, or none
+    known = sorted({*axes} & {*"xyz"})
+    if len(axes) != len(first) or len(known) not in (2, 3):
+        expected, found = "two or three coordinates", f"{len(first)} entries"
+        found += f" named {' '.join(tokens)}" if named else ""
+        remedy = "give x, y and z, or two of them for a flat mesh"
+        raise InputError(where, expected, found, remedy)
+    columns = [f"{axis} of an electrode" for axis in axes]
+    table = table_of_lines(rows, columns, name)
+    numbers = table.with_numbers([f"{axis} of an electrode" for axis in known])
+    places, taken = [], []
+    for axis in known:
+        column, unit = f"{axis} of an electrode", dict(named).get(axis) or "m"
+        factor, own = factor_between(unit, "m"), numbers.array(column)
+        if factor is None:
+            raise InputError(where, f"{axis} in a unit of length", repr(unit), "convert it to m")
+        if (bad := np.flatnonzero(~np.isfinite(own))).size:
+            where = numbers.at(bad[0], column)
+            raise InputError(where, "a finite number", "another", "correct it")
+        places.append(factor * own)
+        taken += [f"positions converted from {unit} to m"] if factor != 1.0 else []
+    if others := [axis for axis in axes if axis not in known]:
+        taken.append(f"columns {', '.join(others)} of electrodes left out")
+    return np.stack(places, axis=1), tuple(dict.fromkeys(taken))
 
 
 def _is_count(entries: list[str]) -> bool:

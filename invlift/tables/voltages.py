@@ -34,6 +34,8 @@ from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_t
 from invlift.units import without_unit
 
 _NUMBERS = "value", "sigma", "voltage", "current"
+#: Columns of numbers in formats of other programs.
+_OF_READINGS = *_NUMBERS, "rhoa", "k", "err"
 #: A whole number written as "3.0", which is common in tables with empty entries.
 _DECIMAL = re.compile(r"^(-?\d+)\.0+$")
 #: Units of columns, with factors to volt, ampere and ohm, or to a fraction of the reading.
@@ -110,10 +112,16 @@ def read_voltages(
         found = exported_data(table)
     if found is not None:
         positions, table = found
+        if columns:
+            key, pattern = next(iter(columns.items()))
+            expected = f"no such key, as the format of {table.name} says what its columns are"
+            remedy = "leave it out, or save a, b, m, n and value as CSV"
+            raise InputError(("columns", key), expected, repr(pattern), remedy)
         units = table.units
-        table = table.with_numbers({*_NUMBERS, "rhoa", "k", "err", "valid"})
+        table = table.with_numbers({*_OF_READINGS, "valid"})
         table, left_out = valid_rows(table)
-        notes = [*table.notes, *left_out]
+        table, zeros = _without_zeros(table)
+        notes = [*table.notes, *left_out, *zeros]
     else:
         table = with_columns(table, columns) if columns else table
         table, currents = current_columns(table)
@@ -127,7 +135,7 @@ def read_voltages(
         units = table.units if "value" not in table.columns else {}
     rows, name = table.rows, table.name
     by_name = {column: table.array(column) for column in table.columns}
-    units = {column: units[column].lower() for column in _UNITS if units.get(column)}
+    units = {key: units[key].lower() for key in _UNITS if units.get(key) and key in by_name}
     for column, unit in units.items():
         if unit not in _UNITS[column]:
             where, expected = f"{name}, names of the columns, {column}", ", ".join(_UNITS[column])
@@ -153,7 +161,7 @@ def read_voltages(
     if currents is not None and "voltage" in by_name:
         by_name["value"] = by_name.pop("voltage")
     values, used = _values(by_name, rows, name, needs_values)
-    known = [*ROLES, *_NUMBERS, "name", "group", "survey", "rhoa", "k", "err", "valid"]
+    known = [*ROLES, *_OF_READINGS, "name", "group", "survey", "valid"]
     notes += unused(table.columns, known)
     sigma = by_name["sigma"] * factor if "sigma" in by_name else None
     if "err" in by_name and used:  # it is relative
@@ -179,6 +187,13 @@ def read_voltages(
         further=further,
         notes=tuple(notes),
     )
+
+
+def _without_zeros(table: Table) -> tuple[Table, list[str]]:
+    """Leave out columns in which all is 0: BERT and pyGIMLi write so what they do not know."""
+    zeros = [each for each in _OF_READINGS if each in table.columns and not table.array(each).any()]
+    notes = [f"left out, as all is 0: {', '.join(zeros)}"] if zeros and len(table.rows) else []
+    return replace(table, frame=table.frame.drop(columns=zeros)) if notes else table, notes
 
 
 def _joined(tables: list[Sensors], sources: Sources) -> Sensors:

@@ -155,6 +155,34 @@ def test_names_of_columns(read, columns, rows, expected):
 
 
 @pytest.mark.parametrize(
+    ("axes", "rows", "positions"),
+    [
+        ("#x/mm z/mm", "0 0\n500 250", [[0, 0], [0.5, 0.25]]),
+        ("#Z X/m", "0 0\n2 1", [[0, 0], [1, 2]]),
+        ("#x h z", "0 9 0\n1 9 2", [[0, 0], [1, 2]]),
+        ("# of x there is", "0 0\n1 2", [[0, 0], [1, 2]]),
+    ],
+)
+def test_positions_have_the_axes_and_units_of_their_names(read, axes, rows, positions):
+    found = read(f"2# electrodes\n{axes}\n{rows}\n1\n#a b m n r\n1 2 2 1 7\n")
+    np.testing.assert_allclose(found.positions, positions, rtol=1e-15)
+
+
+def test_columns_of_zeros_are_of_what_is_not_known(read):
+    """As BERT writes them; resistances of 0 are no readings beside apparent resistivities."""
+    start = "4\n0 0\n1 0\n0 1\n1 1\n2\n#a b m n err i k r rhoa u\n"
+    found = read(f"{start}1 2 3 4 0 0 10 0 50 0\n2 3 4 1 0 0 -10 0 40 0\n")
+    assert found.values.tolist() == [5.0, -4.0]
+    assert found.sigma is None
+    assert "left out, as all is 0: value, voltage, current, err" in found.notes
+
+
+def test_names_of_columns_are_refused_where_the_format_has_them(read):
+    with refused("columns, sigma", "no such key", "'dev'"):
+        read(UNIFIED, columns={"sigma": "dev"})
+
+
+@pytest.mark.parametrize(
     ("column", "sigma"), [("err", 14.0), ("err/1", 14.0), ("err/%", 0.14), ("err/Ohm", 2.0)]
 )
 def test_errors_are_a_share_or_resistances(read, column, sigma):
@@ -248,6 +276,8 @@ def test_mistakes_in_a_table_are_named(read, old, new, parts):
         ("5 # Num", "6 # Num", ["row 16", "8 entries", "found 1"]),
         ("0 1\n1 1", "0 1\n1 nan", ["row 7, column y of an electrode", "finite"]),
         ("0 0\n1 0   # loose\n0 1\n1 1", "0\n1\n0\n1", ["row 4", "two or three coordinates"]),
+        ("#x y", "#x h", ["row 4", "two or three coordinates", "named x h"]),
+        ("#x y", "#x y/kg", ["row 4", "a unit of length", "'kg'"]),
         ("u/mV", "u/kV", ["names of the columns, voltage", "a unit among", "'kv'"]),
         ("Err/%", "err/mV", ["names of the columns, err", "%, ohm", "'mv'"]),
         ("I/ma", "u", ["names of the columns, voltage", "twice"]),
