@@ -90,8 +90,9 @@ def current_columns(table: Table) -> tuple[Table, np.ndarray | None]:
         raise InputError(where, expected, listed, "give one column for each electrode")
     currents = np.empty((len(table.rows), len(by_electrode)))
     for number, (column, unit) in by_electrode.items():
-        own = table.with_numbers({column}).array(column)
-        currents[:, number - 1] = own * _factor("current", unit, where)
+        own = replace(table, units={column: unit} if unit else {}).with_numbers({column})
+        factor = _factor("current", own.units.get(column, ""), where)
+        currents[:, number - 1] = factor * own.array(column)
     rest = table.frame.drop(columns=[column for column, _ in by_electrode.values()])
     return replace(table, frame=rest), _balanced(
         "currents", currents, lambda k: f"{table.name}, row {table.rows[k]}"

@@ -148,12 +148,6 @@ def _with_numbers(
     table = _with_empty_places(table, axes)
     table = with_known_columns(table, needed, further, seconds)
     table, notes = used_rows(table, has_times)
-    for column in (FACTOR, "moment") if has_times else (FACTOR,):
-        unit = table.units.get(column, "")
-        if unit not in _NO_UNITS:
-            where = f"{table.name}, row {table.first}, column {column}"
-            expected = "no unit, as it is a plain number"
-            raise InputError(where, expected, repr(unit), "correct the header")
     if has_times:
         _check_has_rows(table)
         if "averaged_over" in table.columns:
@@ -161,6 +155,12 @@ def _with_numbers(
         table = with_times(table, "time", clock)
     table, limits = _without_limits(table)
     table = with_entries(table, _numbers(has_times))
+    for column in (FACTOR, "moment") if has_times else (FACTOR,):
+        unit = table.units.get(column, "")
+        if unit not in _NO_UNITS:
+            where = f"{table.name}, row {table.first}, column {column}"
+            expected = "no unit, as it is a plain number"
+            raise InputError(where, expected, repr(unit), "write it without one")
     table = with_logarithms(converted(table, units))
     notes += unused(table.columns, _known(has_times))
     return replace(table, remarks=(*table.remarks, *notes)), limits

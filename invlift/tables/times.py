@@ -54,7 +54,7 @@ def with_times(table: Table, column: str, clock: Clock) -> Table:
     """
     entries, unit = table.frame[column].tolist(), table.units.get(column, "")
     places = [table.at(row, column) for row in range(len(entries))]
-    if any(isinstance(entry, str) and _is_date(entry) for entry in entries):
+    if _has_dates(table, column):
         zone, texts = zone_of(unit), list(map(str, entries))
         times, order = _read(texts, places, clock, zone)
         taken = [f"dates as times in {clock.unit} since {clock.start.isoformat()}"]
@@ -64,8 +64,13 @@ def with_times(table: Table, column: str, clock: Clock) -> Table:
         return _in_unit_of_clock(table, column, times)
     table = table.with_numbers([column])
     _check_are_no_dates(table.array(column), places)
+    unit = table.units.get(column, "")  # of the header, or behind all entries
     times = table.array(column) * _factor(clock, unit, places[0])
     return _in_unit_of_clock(table, column, times)
+
+
+def _has_dates(table: Table, column: str) -> bool:
+    return any(isinstance(entry, str) and _is_date(entry) for entry in table.frame[column])
 
 
 def _in_unit_of_clock(table: Table, column: str, times: np.ndarray) -> Table:
@@ -77,10 +82,11 @@ def _in_unit_of_clock(table: Table, column: str, times: np.ndarray) -> Table:
 def with_lengths(table: Table, column: str, beside: str, clock: Clock) -> Table:
     """Convert lengths of time in a column to the unit of the equation; a missing entry is NaN.
 
-    Their unit is that in the header of the column, else in that of the column of times, `beside`,
-    else that of the clock.
+    Their unit is that of the column, in its header or behind its entries, else that of the column
+    of times, `beside`, else that of the clock.
     """
-    table = table.with_numbers([column], sparse={column})
+    columns = [column] if _has_dates(table, beside) else [column, beside]
+    table = table.with_numbers(columns, sparse={column})
     of_times = table.units.get(beside, "")
     unit = table.units.get(column) or (of_times if _name_of(of_times) else "")
     factor = _factor(clock, unit, table.at(0, column))

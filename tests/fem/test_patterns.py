@@ -84,6 +84,12 @@ def test_many_patterns_are_combinations_of_resistances(tmp_path):
     np.testing.assert_allclose(readings, solve(whole, phi), rtol=1e-9)
 
 
+def test_units_of_currents_may_be_behind_the_numbers(tmp_path):
+    text = "current 1,current 2 [A],m,n,voltage\n2 mA,-0.002,1,2,7\n-1 mA,0.001,1,2,3\n"
+    sensors = read_voltages(write(tmp_path, text), 2)
+    np.testing.assert_allclose(sensors.currents, [[2e-3, -2e-3], [-1e-3, 1e-3]], rtol=1e-12)
+
+
 def test_what_is_written_reads_back(tmp_path):
     sensors = read_voltages(write(tmp_path, TABLE), 2)
     write_voltages(tmp_path / "again.csv", sensors)

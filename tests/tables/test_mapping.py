@@ -219,12 +219,21 @@ def test_a_table_of_means_over_groups_needs_no_places(write):
         read_sensors(write("n.csv", "over,value\nrim,2\n"), 2)
 
 
-@pytest.mark.parametrize(("unit", "is_good"), [("[-]", True), ("[s]", False)])
-def test_the_order_of_a_moment_has_no_unit(write, unit, is_good):
-    rows = f"x,y,time,value,averaged_over,moment {unit}\n0.5,0.5,2,3.5,1,1\n"
+@pytest.mark.parametrize(
+    ("unit", "behind", "is_good"), [("[-]", "", True), ("[s]", "", False), ("", " s", False)]
+)
+def test_the_order_of_a_moment_has_no_unit(write, unit, behind, is_good):
+    rows = f"x,y,time,value,averaged_over,moment {unit}\n0.5,0.5,2,3.5,1,1{behind}\n"
     path, clock = write("m.csv", rows), Clock("s")
     if is_good:
         assert read_sensors(path, 2, clock=clock).moment.tolist() == [1.0]
         return
     with pytest.raises(InputError, match=r"column moment: expected no unit, .*, found 's'"):
         read_sensors(path, 2, clock=clock)
+
+
+def test_units_of_times_may_be_behind_the_numbers(write):
+    path = write("m.csv", "x,y,time,value,averaged_over\n0.5,0.5,2 min,3.5,1\n1,1,3 min,4,1\n")
+    found = read_sensors(path, 2, clock=Clock("s"))
+    assert found.times.tolist() == [120.0, 180.0]
+    assert found.averaged_over.tolist() == [60.0, 60.0]
