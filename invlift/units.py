@@ -35,10 +35,12 @@ _WHOLE = {
     "%": (1e-2, (0, 0, 0, 0, 0)),
     "ohmm": (1.0, (3, 1, -3, -2, 0)), "Ohmm": (1.0, (3, 1, -3, -2, 0)),
     "Ωm": (1.0, (3, 1, -3, -2, 0)),
+    "psi": (6894.757293168361, (-1, 1, -2, 0, 0)),
     **dict.fromkeys(["°C", "degC", "C", "℃"], (1.0, (0, 0, 0, 0, 1))),
+    **dict.fromkeys(["°F", "degF", "℉"], (5.0 / 9.0, (0, 0, 0, 0, 1))),
 }  # fmt: skip
 #: Temperature scales with another zero than kelvin, which a factor cannot convert.
-_CELSIUS = {"°C", "degC", "C", "℃"}
+_CELSIUS, _FAHRENHEIT = {"°C", "degC", "C", "℃"}, {"°F", "degF", "℉"}
 _PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "h": 1e2, "d": 0.1, "c": 1e-2, "m": 1e-3,
              "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # fmt: skip
 _UNITS = {
@@ -46,7 +48,7 @@ _UNITS = {
     for prefix, factor in _PREFIXES.items()
     for base, (size, powers) in _BASES.items()
 } | _WHOLE
-_TOKEN = re.compile(r"\s*([/*·()]|([^\W\d_]+|[°%][^\W\d_]*)\s*(?:\^?([-+]?\d))?)")
+_TOKEN = re.compile(r"\s*([/*·()]|([^\W\d_]+|[°%℃℉][^\W\d_]*)\s*(?:\^?([-+]?\d))?)")
 _EXPONENTS = str.maketrans("²³⁻¹", "23-1")
 #: A unit in brackets after the name of a column.
 _BEHIND = re.compile(r"\s*(?:\[([^\]]*)\]|\(([^()]*(?:\([^()]*\))?[^()]*)\))$")
@@ -146,7 +148,7 @@ def factor_between(given: str, wanted: str) -> float | None:
     if given == wanted:
         return 1.0
     sizes = size_of(given), size_of(wanted)
-    has_other_zero = (given in _CELSIUS) != (wanted in _CELSIUS)
+    has_other_zero = any((given in each) != (wanted in each) for each in (_CELSIUS, _FAHRENHEIT))
     if None in sizes or sizes[0][1] != sizes[1][1] or has_other_zero:
         return None
     return sizes[0][0] / sizes[1][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections import Counter
 from typing import NamedTuple
@@ -25,7 +26,8 @@ class Lines(NamedTuple):
     Attributes
     ----------
     header : (int, list of str)
-        Line number and names.  Units from a line below are added to the names, "x [m]".
+        Line number and names.  Units from a line below, or from lines above, are added to the
+        names, "x [m]".
     rows : list of (int, list of str)
         Line number and entries of each row.
     notes : list of str
@@ -62,7 +64,9 @@ def lines_of(text: str, name: str) -> Lines:
     lines = _split(text, mark, name)
     if not lines:
         raise InputError(name, "a header and one row per sensor", "an empty file", "add them")
+    whole = lines
     lines, above = _without_preamble(lines)
+    above_units = _units_above(whole[:above])
     num = next((k for k, (_, entries) in enumerate(lines) if entries[0][:1] != "#"), len(lines))
     if num and (num == len(lines) or any(map(is_number, lines[num][1]))):
         num -= 1
@@ -70,6 +74,7 @@ def lines_of(text: str, name: str) -> Lines:
         lines[num] = row, [first.removeprefix("#").strip(), *others]
     first, *every = lines[num:]
     rows = [line for line in every if line[1][0][:1] != "#" or len(line[1]) == len(first[1])]
+    _check_remarks(rows, name)
     remarks = len(every) - len(rows)
     (first, header), *rows = _without_unnamed([first, *rows])
     notes = [_MARKS.get(mark, repr(mark)) + " between columns"] if mark != "," else []
@@ -81,7 +86,20 @@ def lines_of(text: str, name: str) -> Lines:
         notes.append(f"units in row {rows[0][0]}")
         both = zip(header, units, strict=True)
         header = [f"{each} [{unit}]" if unit else each for each, unit in both]
+    elif any(each in above_units for each in header):
+        header = [f"{each} [{above_units[each]}]" if each in above_units else each
+                  for each in header]  # fmt: skip
+        notes.append("units above the header")
     return Lines((first, header), rows[bool(units) :], notes)
+
+
+def _check_remarks(rows: list[Line], name: str) -> None:
+    """Refuse rows that begin with # where others do not: they may be remarks or names."""
+    is_remark = [entries[0][:1] == "#" for _, entries in rows]
+    if any(is_remark) and not all(is_remark):
+        row, entries = rows[is_remark.index(True)]
+        remedy = "remove the row if it is no reading, or the # if it is one"
+        raise InputError(f"{name}, row {row}", "a row without #", repr(entries[0][:40]), remedy)
 
 
 def _split(text: str, mark: str, name: str) -> list[Line]:
@@ -157,6 +175,14 @@ def _without_preamble(lines: list[Line]) -> tuple[list[Line], int]:
             break
         num += 1
     return lines[num:] or lines, num if lines[num:] else 0
+
+
+def _units_above(lines: list[Line]) -> dict[str, str]:
+    """Return units by column, from lines "LEVEL" and "UNIT: m" below it, as Solinst writes them."""
+    texts = [" ".join(entries) for _, entries in lines]
+    pairs = itertools.pairwise(texts)
+    found = {name: below[5:].strip() for name, below in pairs if below[:5].upper() == "UNIT:"}
+    return {name: unit for name, unit in found.items() if size_of(unit) is not None}
 
 
 def _without_unnamed(lines: list[Line]) -> list[Line]:

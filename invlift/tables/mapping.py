@@ -56,7 +56,7 @@ def with_columns(
     values = found.get(VALUE, {})
     names |= dict.fromkeys(values, VALUE) if len(values) == 1 else {}
     renamed = [names.get(each, each) for each in table.columns]
-    units = {each: _named(each)[1] for each in (*names, *values)}
+    units = {each: _unit_of(each) for each in (*names, *values)}
     units |= {each: zone_in(each) for each, what in names.items() if what == TIME and zone_in(each)}
     tails = {each.rpartition(", ")[2] if ", " in each else "" for each in values}
     if len(tails) == 1 and size_of(tail := tails.pop()):
@@ -99,6 +99,13 @@ def _named(column: str) -> tuple[str, str]:
     """Split a column's name into name and unit; the unit is "" if it is not a known one."""
     name, unit = without_unit(column)
     return (name, unit) if size_of(unit) else (column, "")
+
+
+def _unit_of(column: str) -> str:
+    """Return the unit in a column's name, also in front of brackets: "Temp, °C (LGR S/N: 7)"."""
+    bare, unit = without_unit(column)
+    tail = bare.rpartition(", ")[2] if bare != column and ", " in bare else ""
+    return next((each for each in (unit, tail) if size_of(each)), "")
 
 
 def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]:

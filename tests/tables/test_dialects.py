@@ -191,6 +191,16 @@ def test_a_first_row_that_is_not_of_units_is_a_row(tmp_path, text):
     assert read_table(path).rows.tolist() == list(range(2, text.count("\n") + 1))
 
 
+def test_a_row_behind_a_mark_is_a_remark_or_a_name(tmp_path):
+    """A reading that was taken out of a table with names in front; where all have it, it is one."""
+    path = tmp_path / "t.csv"
+    path.write_text("name,x,y,value\na,0,0,1\n#b,0,1,2\n")
+    with pytest.raises(InputError, match=r"row 3: expected a row without #, found '#b'"):
+        read_sensors(path, 2)
+    path.write_text("name,x,y,value\n#1,0,0,1\n#2,0,1,2\n# end\n")
+    assert read_sensors(path, 2).labels.tolist() == ["#1", "#2"]
+
+
 def test_data_frames_and_data_sets_have_the_checks_of_files(tmp_path):
     frame = pd.DataFrame({"Name": ["a", "b"], "x [m]": [0, 1], "Y": [0.5, 0.25],
                           "value": [1.5, 2.5], "depth": [3, np.nan]})  # fmt: skip

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import numpy as np
 import pytest
+from refusals import refused
 from structured import box_mesh
 
 from invlift.errors import InputError
@@ -87,6 +88,11 @@ def test_a_loggers_names_dates_and_zone(write, header, value):
         "dates in GMT+11:00, as the header says",
     ):
         assert part in sensors.notes[0]
+    with refused("column value", "'degC'", "'°F'"):
+        read_sensors(
+            write("w.csv", text.replace("°C", "°F")), 2, units={"solution": "degC"}, clock=clock,
+            columns={"value": value, "time": "Date Time*"}, places=write("p.csv", PLACES),
+        )  # fmt: skip
     # Negative control: without the zone in the header they are in that of the start.
     bare = read_sensors(
         write("w.csv", text.replace(", GMT+11:00", "")), 2,
@@ -173,6 +179,15 @@ def test_a_level_logger_with_dates_and_times_in_two_columns(write, tmp_path):
     assert sensors.values.tolist() == [12.5, 12.4]
     assert sensors.labels.tolist() == ["MW-3", "MW-3"]
     assert sensors.points.tolist() == [[0.5, 1.0]] * 2
+    assert sensors.further["TEMPERATURE [°C]"].tolist() == ["21.9", "21.9"]
+    in_feet = SOLINST.replace("UNIT: m", "UNIT: ft")
+    path.write_text(in_feet, encoding="cp1252")
+    columns, places = {"value": "LEVEL", "time": "date + time"}, write("p.csv", "x,y,name\n1,1,a\n")
+    feet = read_sensors(path, 2, columns=columns, places=places, clock=clock,
+                        units={"length": "m", "solution": "m"})  # fmt: skip
+    assert feet.values == pytest.approx([12.5 * 0.3048, 12.4 * 0.3048])
+    assert "units above the header, " in feet.notes[0]
+    path.write_text(SOLINST, encoding="cp1252")
     with pytest.raises(InputError, match=r'a date and a time, found .17:30:00.*"Date \+ Time"'):
         read({"value": "LEVEL", "time": "Time"})
     with pytest.raises(InputError, match=r'or join both: "Date \+ time"'):

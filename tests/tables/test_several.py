@@ -13,7 +13,7 @@ SOLINST = (
     "Serial_number:\n2088021\nLocation:\nMW-1\nLEVEL\nUNIT: m\nDate,Time,ms,LEVEL\n"
     "2025/06/28,17:30:00,0,12.5\n2025/06/28,17:45:00,0,12.4\n"
 )
-GERMAN = "Datum;Time;Level\n28.06.2025;17:30:00;14,5\n28.06.2025;18:00:00;14,25\n"
+GERMAN = "Datum;Time;Level [m]\n28.06.2025;17:30:00;14,5\n28.06.2025;18:00:00;14,25\n"
 HOBO = (
     '"Plot Title: {n}"\n"#","Date Time, GMT+01:00","Temp, °C (LGR S/N: {n}, SEN S/N: {n})"\n'
     "1,06/28/25 06:30:00 PM,12.5\n2,06/28/25 06:45:00 PM,{n}\n"
