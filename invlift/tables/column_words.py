@@ -14,7 +14,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.tables.table import Table
-from invlift.units import factor_between, without_unit
+from invlift.units import factor_between, size_of, without_unit
 
 #: Names of columns in small letters, without units.
 _VALID = {"valid", "is valid"}
@@ -60,13 +60,26 @@ def used_rows(table: Table, has_times: bool = False) -> tuple[Table, list[str]]:
             if word in refused:
                 what = f"rename it: {remedy}; or give it a name that does not mean an error"
                 raise InputError(where, "a column sigma for the noise", repr(column), what)
-        if word in _UNITS and len(found := set(table.array(column).tolist())) > 1:
-            remedy = "convert the readings to one unit and remove the column"
-            raise InputError(where, "one unit", f"{', '.join(sorted(found))}", remedy)
+        if word in _UNITS:
+            table = _with_unit_of_value(table, column, where)
         if word in _TIMES and not has_times:
             notes += _note_on_times(table, column, where)
     table, left_out = valid_rows(table)
     return table, [*notes, *left_out]
+
+
+def _with_unit_of_value(table: Table, column: str, where: str) -> Table:
+    """Return the table with the unit of the values that a column of units has, if it is known."""
+    unit, *others = sorted(set(map(str, table.array(column).tolist()))) or [""]
+    if others:
+        remedy = "convert the readings to one unit and remove the column"
+        raise InputError(where, "one unit", f"{', '.join([unit, *others])}", remedy)
+    if "value" not in table.columns or size_of(unit) is None:
+        return table
+    if (given := table.units.get("value", unit)) != unit:
+        remedy = "correct one of them"
+        raise InputError(where, f"the unit in the header, {given!r}", repr(unit), remedy)
+    return replace(table, units={**table.units, "value": unit})
 
 
 def _word(column: str) -> str:
@@ -122,13 +135,18 @@ def sigma_factor(table: Table) -> float:
     Raises
     ------
     InputError
-        If the unit of sigma is % or cannot be converted to that of the value.
+        If the unit of sigma is % or cannot be converted to that of the value; or if it is a part or
+        a multiple of another one, mK for example, and the value has none.
     """
     value, sigma = table.units.get("value", ""), table.units.get("sigma", "")
     where = f"{table.name}, row {table.first}, column sigma"
     if sigma == "%":
         remedy = "multiply it by the values, or leave it out and give [noise] relative = true"
         raise InputError(where, "the unit of the value", "'%'", remedy)
+    is_multiple = (size_of(sigma) or (1.0,))[0] != 1.0
+    if not value and is_multiple and "value" in table.columns:
+        remedy = "give the value its unit too: value [...]"
+        raise InputError(where, "the unit of the value, which has none", repr(sigma), remedy)
     if not value or not sigma or {value, sigma} <= _KELVINS:
         return 1.0
     factor = factor_between(sigma, value)

@@ -63,8 +63,8 @@ def with_times(table: Table, column: str, clock: Clock) -> Table:
         table = replace(table, taken=(*table.taken, *taken))
         return _in_unit_of_clock(table, column, times)
     table = table.with_numbers([column])
-    _check_are_no_dates(table.array(column), places)
     unit = table.units.get(column, "")  # of the header, or behind all entries
+    _check_are_no_dates(table.array(column), places, clock, has_unit=bool(unit))
     times = table.array(column) * _factor(clock, unit, places[0])
     return _in_unit_of_clock(table, column, times)
 
@@ -118,7 +118,7 @@ def _read(entries, places, clock: Clock, zone: timezone | None) -> tuple[np.ndar
     is_date = [_is_date(entry) for entry in entries]
     if not any(is_date):
         numbers = np.array([_number_of(*each) for each in zip(entries, places, strict=True)])
-        _check_are_no_dates(numbers, places)
+        _check_are_no_dates(numbers, places, clock)
         return numbers * _factor(clock, "", places[0]), ""
     if not all(is_date):
         first, other = is_date.index(True), is_date.index(False)
@@ -137,15 +137,45 @@ def _read(entries, places, clock: Clock, zone: timezone | None) -> tuple[np.ndar
     return _since_start(dates, entries, places, clock), order
 
 
-def _check_are_no_dates(times: np.ndarray, places: Sequence[str | KeyPath]) -> None:
-    """Refuse times that are all dates without marks: 20240403."""
-    if not np.all((times >= 19000101) & (times <= 21001231)):
+def _check_are_no_dates(
+    times: np.ndarray, places: Sequence[str | KeyPath], clock: Clock, has_unit: bool = False
+) -> None:
+    """Refuse times that are all dates as numbers: 20240403, or days or seconds since an epoch."""
+    texts = pd.Series(times).map("{:.15g}".format)
+    of_marks = pd.to_datetime(texts, format="%Y%m%d", errors="coerce")
+    if np.all((times >= 19000101) & (times <= 21001231)) and of_marks.notna().all():
+        date, of = of_marks[0], ""
+    elif clock.start is not None and (of := _epoch_near(times, clock, has_unit)):
+        unit, epoch = _EPOCHS[of]
+        date, of = epoch + pd.to_timedelta(times[0], unit), f" {of}"
+    else:
         return
-    days = pd.to_datetime(pd.Series(times).map("{:.15g}".format), format="%Y%m%d", errors="coerce")
-    if days.notna().all():
-        expected = "a number, or a date with marks such as 2024-04-03"
-        found = f"{times[0]:.15g}, which may be the date {days[0]:%d %B %Y}"
-        raise InputError(places[0], expected, found, "write the date with marks: 2024-04-03")
+    expected = "a number, or a date with marks such as 2024-04-03"
+    found = f"{times[0]:.15g}, which may be the date {date:%d %B %Y}{of}"
+    raise InputError(places[0], expected, found, "write the date with marks: 2024-04-03")
+
+
+#: Numbers that programs write for dates: unit and date of 0.
+_EPOCHS = {
+    "of a spreadsheet": ("D", pd.Timestamp("1899-12-30")),
+    "as seconds since 1970": ("s", pd.Timestamp("1970-01-01")),
+    "as milliseconds since 1970": ("ms", pd.Timestamp("1970-01-01")),
+}
+#: Farthest from the start that dates are expected.
+_SPAN = pd.Timedelta(days=5 * 365.25)
+
+
+def _epoch_near(times: np.ndarray, clock: Clock, has_unit: bool) -> str:
+    """Return the name of the numbers if all times are then dates near the start, else ""."""
+    start = pd.Timestamp(clock.start).tz_localize(None)
+    for name, (unit, epoch) in _EPOCHS.items():
+        size = pd.Timedelta(1, unit)
+        if np.all(np.abs(times - (start - epoch) / size) <= _SPAN / size):
+            # 43200 s is half a day: whole numbers of short units are times.
+            is_short = (clock.written or clock.unit) in ("s", "min")
+            is_time = has_unit or (is_short and np.all(times % 1.0 == 0.0))
+            return "" if unit == "D" and is_time else name
+    return ""
 
 
 def _number_of(entry: str, where: str) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES, geometric_factors, numbered
 from invlift.fem.readings.sensors import Sensors, checked, concatenated
-from invlift.tables.column_words import sigma_factor, unused, used_rows, valid_rows
+from invlift.tables.column_words import converted, sigma_factor, unused, used_rows, valid_rows
 from invlift.tables.current_patterns import Read, current_columns, matlab_data
 from invlift.tables.ground_formats import exported_data, ground_data
 from invlift.tables.header import with_known_columns
@@ -31,7 +31,7 @@ from invlift.tables.mapping import with_columns
 from invlift.tables.sensors import with_entries
 from invlift.tables.several import Sources, check_all_have, notes_of, short_names, sources_of
 from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
-from invlift.units import without_unit
+from invlift.units import factor_between, without_unit
 
 _NUMBERS = "value", "sigma", "voltage", "current"
 #: Columns of numbers in formats of other programs.
@@ -129,9 +129,9 @@ def read_voltages(
         table, notes = used_rows(table)
         if currents is not None:
             currents = currents[np.isin(lines, table.rows)]
-        table = with_entries(table, _NUMBERS)
+        table = _in_ohm(with_entries(table, _NUMBERS))
         notes, factor = [*table.notes, *notes], sigma_factor(table)
-        # A value may have any unit, which is the unit of the reading.
+        # A value that is no resistance may have any unit, which is the unit of the reading.
         units = table.units if "value" not in table.columns else {}
     rows, name = table.rows, table.name
     by_name = {column: table.array(column) for column in table.columns}
@@ -187,6 +187,13 @@ def read_voltages(
         further=further,
         notes=tuple(notes),
     )
+
+
+def _in_ohm(table: Table) -> Table:
+    """Convert values in another unit of resistance, such as mOhm, and their sigma to ohm."""
+    unit = table.units.get("value") or table.units.get("sigma", "")
+    is_resistance = "value" in table.columns and factor_between(unit, "Ohm") is not None
+    return converted(table, {"solution": "Ohm"}) if is_resistance else table
 
 
 def _without_zeros(table: Table) -> tuple[Table, list[str]]:

@@ -62,6 +62,10 @@ def test_columns_of_errors_and_weights_are_refused(table):
     for name in ("std", "Error", "weight", "standard_deviation [K]"):
         check_refused(table, f"x,y,value,{name}\n0.2,0.3,1.0,0.1\n", f"column {name}", "sigma")
     check_refused(table, "x,y,value,unit\n0.2,0.3,1,m\n0.5,0.3,3,ft\n", "one unit", "ft, m")
+    check_refused(table, "x,y,value [m],unit\n0.2,0.3,1,ft\n", "column unit", "'m'", "'ft'")
+    in_feet = table("x,y,value,unit\n0.2,0.3,1,ft\n", units={"solution": "m"})
+    np.testing.assert_allclose(in_feet.values, [0.3048])
+    assert table("x,y,value,unit\n0.2,0.3,1,7\n").further["unit"].tolist() == ["7"]
 
 
 def test_columns_that_are_not_used_are_named(table):
@@ -84,8 +88,19 @@ def test_sigma_is_converted_to_the_unit_of_the_value(table, value, sigma, factor
     np.testing.assert_allclose(table(voltages, read_voltages).sigma, [0.5 * factor])
 
 
+@pytest.mark.parametrize(
+    ("value", "sigma", "factors"),
+    [(" [mOhm]", "", (1e-3, 1e-3)), ("", " [mOhm]", (1.0, 1e-3)), (" [V]", "", (1.0, 1.0))],
+)
+def test_resistances_are_in_ohm(table, value, sigma, factors):
+    text = f"a,b,m,n,value{value},sigma{sigma}\n1,2,3,4,8.0,0.5\n"
+    found = table(text, read_voltages)
+    np.testing.assert_allclose([found.values[0], found.sigma[0]], np.multiply([8, 0.5], factors))
+
+
 def test_units_that_do_not_fit_are_refused(table):
     rows = "0.2,0.3,8.0,0.5\n"
+    check_refused(table, f"x,y,value,sigma [mK]\n{rows}", "the unit of the value", "none", "'mK'")
     check_refused(table, f"x,y,value [V],sigma [m]\n{rows}", "the unit of the value, 'V'", "'m'")
     check_refused(table, f"x,y,value [V],sigma [%]\n{rows}", "relative = true")
     check_refused(table, f"x [m],y [mm],value,sigma\n{rows}", "coordinates in one unit", "m, mm")

@@ -80,6 +80,8 @@ def test_zones_behind_dates():
     ("entries", "parts"),
     [
         (["20240403", "20240404"], ["row 2", "20240403, which may be the date 03 April 2024"]),
+        (["41054.5", "41055.25"], ["row 2", "the date 25 May 2012 of a spreadsheet"]),
+        (["1337904000", "1337904060"], ["the date 25 May 2012 as seconds since 1970"]),
         (["2024-04-03", ""], ["row 3", "a number or a date, found an empty entry", "remove the"]),
         (["2024-04-03", "5"], ["row 3", "'5' beside '2024-04-03'"]),
     ],
@@ -92,4 +94,7 @@ def test_times_that_are_no_numbers_and_no_dates_are_refused(entries, parts):
 def test_large_numbers_are_times():
     for entries in (["20240403", "20249903"], ["20240403.5"], ["199911"]):
         found = read_times(entries, entries, Clock("s"))
+        assert found.tolist() == [float(each) for each in entries]
+    for entries in (["43200", "43260"], ["41054.5", "7.5"]):  # half a day; far from the start
+        found = read_times(entries, entries, Clock("s", START))
         assert found.tolist() == [float(each) for each in entries]
