@@ -28,6 +28,8 @@ _REFUSED = {
 }  # fmt: skip
 _UNITS = {"unit", "units"}
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
+#: Units of plain numbers, as headers write them.
+NO_UNITS = "", "-", "1"
 #: Columns that identify the measured quantity of a reading.
 _PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment", "survey"}
 #: The kind of readings of a conductivity, used as logarithms, and the column of their error factor.
@@ -202,7 +204,10 @@ def with_logarithms(table: Table) -> Table:
         frame["sigma"] = np.where(np.isnan(factors), sigma, np.log(factors))
     taken = [f"the logarithm of {np.count_nonzero(is_own)} conductivities"] if is_own.any() else []
     whole = table.frame.assign(**frame).drop(columns=[FACTOR] if has_factors else [])
+    # A unit of sigma says that it is no share of the reading: it is kept, now that of the value.
     units = {column: unit for column, unit in table.units.items() if column != "sigma"}
+    if table.units.get("sigma", "") not in NO_UNITS:
+        units["sigma"] = units.get("value", "")
     return replace(table, frame=whole, units=units, taken=(*table.taken, *taken))
 
 
@@ -249,7 +254,7 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
             raise InputError(where, "readings in one unit", found, remedy)
         frame[column], behind[column] = factor * table.array(column), unit
         if column == "value" and "sigma" in table.columns and not table.units.get("sigma"):
-            frame["sigma"] = factor * table.array("sigma")
+            frame["sigma"], behind["sigma"] = factor * table.array("sigma"), unit
         if factor != 1.0:
             taken.append(f"{column} converted from {given} to {unit}")
     whole = table.frame.assign(**frame)

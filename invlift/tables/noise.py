@@ -22,6 +22,7 @@ class SensorTable(Protocol):
     name: str
     values: np.ndarray
     sigma: np.ndarray | None
+    is_sigma_absolute: bool
     groups: np.ndarray | None
     electrodes: np.ndarray | None
     electrode_groups: tuple[str, ...]
@@ -88,6 +89,10 @@ class NoiseTable(Table):
                 "none",
                 "add the column, or give [noise] sigma a number or a distribution",
             )
+        if self.relative and sensors.is_sigma_absolute:
+            expected = f"false, as sigma of {sensors.name} is in the unit of the readings"
+            remedy = "leave relative out, or give sigma a number or a distribution"
+            raise InputError(where("relative"), expected, "true", remedy)
         return sensors.sigma
 
     def _groups(self, sensors: SensorTable, where: Callable[..., str]) -> np.ndarray | None:

@@ -12,7 +12,14 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.readings.sensors import TEXTS, Sensors, checked
-from invlift.tables.column_words import FACTOR, converted, unused, used_rows, with_logarithms
+from invlift.tables.column_words import (
+    FACTOR,
+    NO_UNITS,
+    converted,
+    unused,
+    used_rows,
+    with_logarithms,
+)
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns, with_places, without_readings
 from invlift.tables.numbers import without_limits
@@ -25,8 +32,6 @@ _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
 #: Columns with optional entries, and those with optional entries if the table has kinds.
 _SPARSE = "x2", "y2", "z2", "over", "radius", "group", "averaged_over", "moment"
 _SPARSE_OF_KINDS = "x", "y", "z", "experiment"
-#: Units of plain numbers, as headers write them.
-_NO_UNITS = "", "-", "1"
 #: Columns of numbers of a field that changes in time.
 _OF_TIME = "time", "averaged_over", "moment"
 #: Columns of texts that may not be empty, with the remedy for an empty entry.
@@ -157,7 +162,7 @@ def _with_numbers(
     table = with_entries(table, _numbers(has_times))
     for column in (FACTOR, "moment") if has_times else (FACTOR,):
         unit = table.units.get(column, "")
-        if unit not in _NO_UNITS:
+        if unit not in NO_UNITS:
             where = f"{table.name}, row {table.first}, column {column}"
             expected = "no unit, as it is a plain number"
             raise InputError(where, expected, repr(unit), "write it without one")
@@ -208,6 +213,7 @@ def _sensors_of(
         averaged_over=columns.get("averaged_over") if has_times else None,
         moment=columns.get("moment") if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
+        is_sigma_absolute="sigma" in table.units,
         further={column: array for column, array in columns.items() if column not in known},
         notes=tuple(notes),
     )

@@ -115,7 +115,7 @@ def joined(tables: Sequence[Table], name: str) -> Table:
     for table, column in ((table, each) for table in tables for each in units):
         first, other = units[column]
         unit = table.units.get(column, "")
-        if column in table.columns and unit != first:
+        if column in table.columns and unit != first and column != "sigma":  # in that of value
             where = f"{table.name}, row {table.first}, column {column}"
             found = repr(unit) if unit else "none"
             remedy = "convert one of them, or name the unit of all in [units]"

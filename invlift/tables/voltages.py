@@ -184,6 +184,7 @@ def read_voltages(
         electrodes=electrodes,
         positions=positions,
         currents=currents,
+        is_sigma_absolute=found is not None or "sigma" in table.units,
         further=further,
         notes=tuple(notes),
     )

@@ -47,11 +47,25 @@ def test_scales_have_the_names_of_sensors(tmp_path):
             GROUPED.replace(",group", "").replace(",old", "").replace(",new", ""),
             r"\[noise\] per: expected a column group",
         ),
+        (
+            {"sigma": "column", "relative": True},
+            "x,y,value,sigma [K]\n0.3,0.4,2.1,0.1\n0.6,0.7,2.9,0.1\n",
+            r"\[noise\] relative: expected false, as sigma of .* in the unit of the readings",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, noise, sensors, message):
     with pytest.raises(InputError, match=message):
         build(tmp_path, noise, sensors=sensors)
+
+
+@pytest.mark.parametrize(("header", "is_absolute"), [("", False), (" [-]", False), (" [K]", True)])
+def test_a_sigma_with_a_unit_is_no_share(tmp_path, header, is_absolute):
+    (tmp_path / "a.csv").write_text(f"x,y,value,sigma{header}\n0.3,0.4,2.1,0.1\n")
+    assert read_sensors(tmp_path / "a.csv", 2).is_sigma_absolute == is_absolute
+    (tmp_path / "b.csv").write_text("x,y,value [mV],sigma\n0.3,0.4,2.1,0.1\n")
+    converted = read_sensors(tmp_path / "b.csv", 2, units={"solution": "V"})
+    assert converted.is_sigma_absolute  # it was converted with the values
 
 
 def test_groups_survive_writing(tmp_path):

@@ -188,6 +188,7 @@ def test_names_of_columns_are_refused_where_the_format_has_them(read):
 def test_errors_are_a_share_or_resistances(read, column, sigma):
     found = read(f"4\n0 0\n1 0\n0 1\n1 1\n1\n#a b m n r {column}\n1 2 3 4 7 2\n")
     np.testing.assert_allclose(found.sigma, [sigma], rtol=1e-15)
+    assert found.is_sigma_absolute
 
 
 def test_patterns_without_values(read):

@@ -108,6 +108,9 @@ class Sensors:
         Boundary groups of the electrodes, once they are known.
     further : mapping of str to ndarray of str, shape (d,)
         Other columns by name, as written in the table; they are kept with the results.
+    is_sigma_absolute : bool
+        Whether the table says that sigma has the unit of the readings, so that it is no share of
+        them.
     outside : str
         Number and treatment of the sensors outside the mesh, as text; empty if there are none.
     notes : tuple of str
@@ -138,6 +141,7 @@ class Sensors:
     reference: np.ndarray | None = None
     electrode_groups: tuple[str, ...] = ()
     further: Mapping[str, np.ndarray] = field(default_factory=dict)
+    is_sigma_absolute: bool = False
     outside: str = ""
     notes: tuple[str, ...] = ()
 
