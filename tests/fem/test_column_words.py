@@ -123,6 +123,8 @@ def test_codes_for_missing_readings_are_refused(table):
     points = [[0.2, 0.3], [0.5, 0.3], [0.6, 0.3]]
     with pytest.raises(InputError, match="missing"):
         sensors_from_arrays(points, [8.2, 12.4, -9999.0])
+    with pytest.raises(InputError, match="missing"):
+        sensors_from_arrays(points, [5200.0, 5900.0, -9999.0])
     # A reading like the others is one.
     values = [-9900.0, -9999.0, -10100.0]
     assert sensors_from_arrays(points, values).values.tolist() == values

@@ -13,6 +13,7 @@ from invlift.errors import InputError, as_numbers
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must also be finite
 #: Codes of missing readings: of loggers, netCDF's fill values, and the limits of 16-bit integers.
 #: A code counts as missing if it is far from all other readings: see :func:`_check_missing`.
+#: Those from 999 on are rarely readings: they are far sooner where they alone have their sign.
 MISSING = np.array(
     [-99.0, -999.0, -999.25, -999.9, -9999.0, -9999.9, -99999.0, -999999.0, 9999.0, 99999.0,
      999999.0, 1e20, 1e30, 1e31, -1e30, 9.969209968386869e36, 1.70141e38, -32768.0, 32767.0]
@@ -364,7 +365,9 @@ def _check_missing(values: np.ndarray, rows: np.ndarray, name: str) -> None:
     if not is_code.any() or not real.size:
         return
     low, high = real.min(), real.max()
-    far = FAR_FROM_OTHERS * max(high - low, np.abs(real).max())
+    is_alone = (np.abs(values) >= 999.0) & np.where(values < 0.0, low > 0.0, high < 0.0)
+    size = np.where(is_alone, high - low, max(high - low, np.abs(real).max()))
+    far = FAR_FROM_OTHERS * size
     bad = np.flatnonzero(is_code & (np.maximum(low - values, values - high) > far))
     if bad.size:
         raise InputError(
