@@ -358,6 +358,21 @@ def test_metric_is_estimated_from_the_positions_of_its_window():
     assert int(state.count) == 0
 
 
+def test_a_step_size_after_a_warm_up_that_a_budget_ends_is_the_last_average():
+    """Also right after the end of a window, where the search begins again."""
+    adaptation = MetricAdaptation("diagonal", 0.8)
+    state, stops = adaptation.init(3), np.asarray(False)
+    assert adaptation.tuning(state, stops)[0] == pytest.approx(0.1)
+    update, rates = jax.jit(adaptation.update), {"acceptance_rate": 0.5}
+    for stage in ([1, 0], [1, 0], [1, 1]):
+        before = state
+        state = update(state, np.asarray(stage), np.ones(3), rates)
+    last = update(before, np.asarray([1, 0]), np.ones(3), rates)
+    expected = adaptation.tuning(last, stops)[0]
+    assert adaptation.tuning(state, stops)[0] == pytest.approx(float(expected))
+    assert expected < 0.5
+
+
 # Interruptions ------------------------------------------------------------------------------------
 
 

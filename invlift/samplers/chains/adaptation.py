@@ -95,7 +95,8 @@ class StepSizeSearch(NamedTuple):
     @classmethod
     def from_step_size(cls, step_size: float) -> StepSizeSearch:
         """Return the first state; the search is attracted to ten times the given step size."""
-        numbers = (np.log(step_size), 0.0, 1.0, 0.0, np.log(10.0 * step_size))
+        # The first update replaces the average: it counts if the warm-up ends before.
+        numbers = (np.log(step_size), np.log(step_size), 1.0, 0.0, np.log(10.0 * step_size))
         return cls(*map(np.asarray, numbers))
 
     def updated(self, acceptance_rate: jax.Array, target: float) -> StepSizeSearch:
@@ -240,9 +241,10 @@ class MetricAdaptation(Adaptation):
         state = _choose(counts == 1, counted, state)
         # With the new metric, the step size search restarts from the last average step size.
         average = search.log_step_size_avg
+        # The first update replaces the average: it counts if the warm-up ends before.
         begun = StepSizeSearch(
             average,
-            jnp.zeros_like(average),
+            average,
             jnp.ones_like(average),
             jnp.zeros_like(average),
             jnp.log(10.0) + average,
