@@ -158,6 +158,18 @@ def test_unsupported_elements_are_counted(tmp_path, blocks, parts):
         read_mesh(tmp_path / "a.vtu")
 
 
+def test_an_entity_is_in_all_of_its_groups(tmp_path):
+    """Also in one without a name, or that reverses it: curve 2 is in 10 and -7."""
+    old = "2 1 0 0 1 1 0 1 10 0\n4 0 0 0 0 1 0 1 -7 0\n"
+    assert old in GMSH_41
+    text = GMSH_41.replace(old, "2 1 0 0 1 1 0 2 10 -7 0\n4 0 0 0 0 1 0 3 9 -7 10 0\n")
+    (tmp_path / "square.msh").write_text(text)
+    mesh = read_mesh(tmp_path / "square.msh")
+    for name in ("left side", "10"):
+        assert mesh.facets(name).tolist() == [[0, 3], [1, 2]], name
+    assert mesh.facets("body").tolist() == [[0, 1], [0, 3]]
+
+
 def test_elements_without_a_group_are_left_out(tmp_path):
     """As gmsh saves them with Mesh.SaveAll = 1; where none of the body's is in one, all stay."""
     text = GMSH_41.replace("2 0 0 0 1 1 0 1 2 0\n$End", "2 0 0 0 1 1 0 0 0\n$End")

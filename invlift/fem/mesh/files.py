@@ -191,7 +191,19 @@ def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:
 
 def _read_gmsh(path: Path) -> meshio.Mesh:
     """Read a gmsh file with checked numbers, and suppress the output of meshio."""
-    printed = io.StringIO()
+    printed, groups = io.StringIO(), []
+
+    def read_entities(*arguments):
+        """Read entities as meshio, but put entities without a group into group 0, unused by gmsh.
+
+        meshio leaves them out, and then has fewer arrays of groups than of elements.
+        """
+        own, bounding = _GMSH_ENTITIES(*arguments)
+        if any(any(each.values()) for each in own):
+            own = tuple({tag: each or [0] for tag, each in entities.items()} for entities in own)
+        groups.append(own)
+        return own, bounding
+
     try:
         with (
             warnings.catch_warnings(),
@@ -199,8 +211,10 @@ def _read_gmsh(path: Path) -> meshio.Mesh:
             contextlib.redirect_stderr(printed),
         ):
             warnings.simplefilter("ignore")
-            _gmsh41._read_entities = _read_entities
-            return meshio.read(path, file_format="gmsh")
+            _gmsh41._read_entities = read_entities
+            mesh = meshio.read(path, file_format="gmsh")
+            mesh.groups_of_entities = groups[0] if groups else ({},) * 4
+            return mesh
     except (Exception, SystemExit) as reason:
         is_telling = str(reason) and not isinstance(reason, SystemExit)
         raise ReadingFailed(f"{type(reason).__name__}: {reason}" if is_telling else "") from None
@@ -209,17 +223,6 @@ def _read_gmsh(path: Path) -> meshio.Mesh:
 
 
 _GMSH_ENTITIES = _gmsh41._read_entities
-
-
-def _read_entities(*arguments):
-    """Read entities as meshio, but put entities without a group into group 0, unused by gmsh.
-
-    meshio leaves them out, and then has fewer arrays of groups than of elements.
-    """
-    groups, bounding = _GMSH_ENTITIES(*arguments)
-    if any(any(own.values()) for own in groups):
-        groups = tuple({tag: each or [0] for tag, each in own.items()} for own in groups)
-    return groups, bounding
 
 
 def _element_type(blocks: list[tuple[str, np.ndarray]], name: str) -> str:
@@ -282,6 +285,14 @@ def _group_members(
             for mask, index in zip(masks_of(group), index_of_block, strict=True):
                 if index is not None:
                     mask[np.asarray(index, dtype=int)] = True
+    # Of an entity in several groups, meshio keeps the first, and those whose name it knows.
+    geometrical = file_mesh.cell_data.get("gmsh:geometrical", [])
+    if entities := getattr(file_mesh, "groups_of_entities", None):
+        for number, tags in enumerate(geometrical):
+            dim = _NUM_NODES[file_mesh.cells[number].type] - 1
+            own = {abs(group) for tag in tags[:1].tolist() for group in entities[dim].get(tag, ())}
+            for group in sorted(own - {0}):
+                masks_of(names.get((dim, group), f"{group}"))[number][:] = True
     families = getattr(file_mesh, "cell_tags", {})  # of MED: names of groups by number
     for key in _TAGS:
         for block_number, tags in enumerate(file_mesh.cell_data.get(key, [])):
