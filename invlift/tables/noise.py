@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ class SensorTable(Protocol):
     sigma: np.ndarray | None
     is_sigma_absolute: bool
     groups: np.ndarray | None
+    labels: np.ndarray | None
     electrodes: np.ndarray | None
     electrode_groups: tuple[str, ...]
     rows: np.ndarray
@@ -100,7 +102,7 @@ class NoiseTable(Table):
         if self.per == "all":
             return None
         if self.per == "sensor":
-            return np.arange(len(sensors.values))
+            return _sensor_of_each(sensors)
         if self.per in ("pair", "injection"):
             if sensors.electrodes is None:
                 expected = "readings between electrodes"
@@ -121,6 +123,16 @@ class NoiseTable(Table):
             where_in_table = f"{sensors.name}, row {row}, column group"
             raise InputError(where_in_table, "a name", "an empty entry", remedy)
         return sensors.groups
+
+
+def _sensor_of_each(sensors: SensorTable) -> np.ndarray:
+    """Return the sensor of each reading, (d,): its name, else its place; an index if all differ."""
+    names = sensors.labels
+    if names is None:
+        parts = ("times", "averaged_over", "moment", "experiments", "surveys")
+        first = replace(sensors, **dict.fromkeys(parts)).first_of_same()
+        names = np.array([f"row {sensors.rows[each]}" for each in first])
+    return np.arange(len(names)) if np.unique(names).size == len(names) else names
 
 
 class GaussianTable(NoiseTable):

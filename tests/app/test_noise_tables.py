@@ -39,6 +39,18 @@ def test_scales_have_the_names_of_sensors(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("old", "names"), [("group", ["row 2", "row 3"]), ("name", ["old", "new"])]
+)
+def test_readings_of_one_sensor_share_a_scale(tmp_path, old, names):
+    """Those of its name, else of its place."""
+    table = GROUPED.replace("0.8,0.2", "0.3,0.4").replace("group", old)
+    noise = build(tmp_path, {"sigma": HALF_CAUCHY, "per": "sensor"}, sensors=table)
+    sigma = np.asarray(noise.sigma(np.array([0.5, -0.5])))
+    assert sigma[0] == sigma[2] != sigma[1]
+    assert list(noise.scale.names) == names
+
+
+@pytest.mark.parametrize(
     ("noise", "sensors", "message"),
     [
         ({"sigma": 0.1, "per": "sensor"}, GROUPED, r"\[noise\] per: expected \"all\""),
