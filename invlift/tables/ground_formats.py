@@ -158,7 +158,10 @@ def numbered_places(places: np.ndarray, table: Table) -> tuple[np.ndarray, Table
     """
     whole = places.reshape(-1, places.shape[2])
     is_far = np.isnan(whole[:, 0])
-    positions, number = np.unique(whole[~is_far], axis=0, return_inverse=True)
+    near = whole[~is_far]
+    # 0.3 and 3 * 0.1 are one place.
+    digits = 12 - int(np.ceil(np.log10(max(np.abs(near).max(initial=0.0), 1e-50))))
+    positions, number = np.unique(np.round(near, digits), axis=0, return_inverse=True)
     entries = np.full(len(whole), "0", dtype=object)
     entries[~is_far] = [f"{each}" for each in number.ravel() + 1]
     numbers = pd.DataFrame(entries.reshape(-1, 4), columns=list(ROLES))

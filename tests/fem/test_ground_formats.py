@@ -83,6 +83,14 @@ def test_arrays_of_res2dinv_are_those_of_a_half_space(read, number):
 TOPOGRAPHY = "Topography in separate list\n{kind}\n3\n# x z\n0.0 0.0\n3.0, 1.5\n6.0 0.0\n1\n0\n"
 
 
+def test_an_electrode_of_several_rows_is_one(read):
+    """Of a line 0.1 m apart: 0 + 3 * 0.1 is not 0.3 in floating point."""
+    rows = "0.0 0.1 50\n0.3 0.1 50\n0.6 0.1 50\n"
+    found = read(f"A line\n0.1\n1\n3\n0\n0\n{rows}0\n0\n0\n0\n")
+    np.testing.assert_allclose(found.positions[:, 0], np.arange(10) / 10, rtol=1e-12)
+    assert found.electrodes[:2].tolist() == [["1", "4", "2", "3"], ["4", "7", "5", "6"]]
+
+
 def test_topography_of_res2dinv(read):
     """Along the ground distances are those of the tape: 3 m that rise by 1.5 m."""
     text = RES2DINV.format(kind="1", first=RESISTANCES[0], second=RESISTANCES[1])
