@@ -16,6 +16,8 @@ SIGMA = "sigma"
 OBSERVED = "observed"
 #: Coordinate of readings: the unit of each, "" if it has none.
 UNITS = "units"
+#: Censoring of readings, "<", ">" or "", in files of draws.
+LIMITS = "sensor_limits"
 #: Error of the mesh in the readings, in standard deviations of the noise.
 MESH_ERROR = "mesh_error"
 #: Coordinate of readings on a mesh: the kind of each, if not all read the solution.

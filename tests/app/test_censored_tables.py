@@ -1,5 +1,7 @@
 """Readings written as limits, from the table to results, by the command line."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,6 +80,11 @@ def test_a_run_keeps_limits(tmp_path, capsys):
     assert np.isfinite(table["loo_elpd"].astype(float)).all()
     residuals = table["standardised_residual"].astype(float)
     assert abs(residuals[3]) < 0.7  # far within its limit: the median of all such readings
+    loaded = invlift.load(tmp_path / "out").fit  # as invlift report has it
+    assert loaded.table()["limit"].tolist() == table["limit"].tolist()
+    np.testing.assert_allclose(loaded.sensors().standardised_residual, residuals, rtol=1e-6)
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert loaded.misfit_p_value == pytest.approx(record["misfit_p_value"])
     assert call("simulate", path, "--seed", 1, "--out", tmp_path / "made.csv") == 0
     made = read_sensors(tmp_path / "made.csv", 2)
     is_limit = made.limits != "" if made.limits is not None else np.zeros(5, bool)

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from invlift.posterior.names import MESH_ERROR, known_cells_name, prior_density_name, prior_sd_name
+from invlift.posterior.names import (
+    LIMITS,
+    MESH_ERROR,
+    known_cells_name,
+    prior_density_name,
+    prior_sd_name,
+)
 from invlift.posterior.statistics.labelled import coordinates_along, dataset, label, places_on
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.posterior.statistics.parts import every_of
@@ -70,6 +76,8 @@ def _constants(posterior: PosteriorStatistics) -> dict[str, tuple[Sequence[str],
         constants["sensor_sigma"] = (("sensor",), sigma)
     for name, values in sensors.coordinates.items():
         constants[f"sensor_{name}"] = (("sensor",), np.asarray(values))
+    if sensors.limits is not None:
+        constants[LIMITS] = (("sensor",), np.asarray(sensors.limits))
     for name, quantity in posterior.described.items():
         if quantity.prior_sd is not None:
             values = np.broadcast_to(quantity.prior_sd, posterior.draws(name)[0].shape[1:])

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.files.input_files import read_text
-from invlift.posterior.names import MESH_ERROR, OBSERVED
+from invlift.posterior.names import LIMITS, MESH_ERROR, OBSERVED
 from invlift.posterior.output.files import RECORD_SHA256, record_sha256
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.statistics.labelled import (
@@ -217,7 +217,10 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
         values = np.concatenate([np.ravel(arrays[name][1]) for name in names]).astype(float)
         places = known("sensor_sigma"), known("sensor_points")
         arrays.pop(OBSERVED, None)
-        surroundings["sensors"] = Readings(values, *places, axes.get("sensor"), coordinates, arrays)
+        limits = known(LIMITS)
+        limits = None if limits is None else limits.astype(str)
+        further = axes.get("sensor"), coordinates, arrays, limits
+        surroundings["sensors"] = Readings(values, *places, *further)
     parts = groups["posterior_predictive"], groups["log_likelihood"]
     if all(each.data_vars for each in parts):
         surroundings["noise"] = SavedNoise(*map(_chains_of, parts))

@@ -21,7 +21,13 @@ import xarray as xr
 
 from invlift.errors import InputError, first_line, printable
 from invlift.files.atomic import write_bytes
-from invlift.posterior.names import OBSERVED, known_cells_name, prior_density_name, prior_sd_name
+from invlift.posterior.names import (
+    LIMITS,
+    OBSERVED,
+    known_cells_name,
+    prior_density_name,
+    prior_sd_name,
+)
 from invlift.posterior.statistics.blocks import check_draws
 from invlift.posterior.statistics.parts import Mesh
 from invlift.posterior.statistics.quantity import Quantity, numbered_axes
@@ -138,7 +144,7 @@ def coordinates_of(constants: xr.Dataset) -> dict[str, list]:
     return {
         str(name).removeprefix("sensor_"): values.to_numpy().tolist()
         for name, values in constants.data_vars.items()
-        if values.dims == ("sensor",) and name != "sensor_sigma"
+        if values.dims == ("sensor",) and name not in ("sensor_sigma", LIMITS)
     }
 
 
