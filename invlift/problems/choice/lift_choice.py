@@ -46,9 +46,9 @@ from invlift.problems.scale_coordinate import typical_scale, with_scale_coordina
 from invlift.problems.starts.fit import initial_point
 from invlift.programs.compilation import program
 
-#: Numbers of readings, of unknowns, and of readings for each scale of the noise, up to which all
-#: readings are lifted: the search for modes takes longer than what fewer combinations save.
-FEW, FEW_UNKNOWNS, FEW_OF_A_SCALE = 50, 30, 10
+#: Numbers of readings, of whitened unknowns, and of readings for each scale of the noise, up to
+#: which all readings are lifted: the search for modes takes longer than fewer combinations save.
+FEW, FEW_WHITE, FEW_OF_A_SCALE = 50, 30, 10
 #: Number of readings above which derivatives are computed from products with few vectors.
 MANY_READINGS = 400
 #: First and largest number of random directions; largest change of all readings together, in
@@ -141,7 +141,7 @@ def choose(
     sizes = problem.num_observations, problem.prior.num_white
     has_density = problem.lifted().is_dense and problem.noise.is_transformed
     # Differences of readings from their means determine the noise better than the prior does.
-    is_many = has_density and sizes[0] > FEW and sizes[1] > FEW_UNKNOWNS
+    is_many = has_density and sizes[0] > FEW and sizes[1] > FEW_WHITE
     is_many = is_many and _scales(problem) * FEW_OF_A_SCALE <= sizes[0]
     choice, has_many = Choice(None), is_many and sizes[0] > MANY_READINGS
     if has_many:
