@@ -339,7 +339,9 @@ class Noise(Module):
         log_normal = -0.5 * eta**2 - 0.5 * np.log(2.0 * np.pi)
         each = log_normal + jnp.log(jnp.abs(slope)) + self.log_ratio(eta, *shape)
         if self.censored is not None:
-            each = jnp.where(self.censored == 0.0, each, log_ndtr(-self.censored * eta))
+            # Relative noise multiplies: a negative reading falls as its eta grows.
+            signs = self.censored * (jnp.sign(observed) if self.relative else 1.0)
+            each = jnp.where(self.censored == 0.0, each, log_ndtr(-signs * eta))
         each = jnp.where(is_impossible, -jnp.inf, each)
         return each if self.censored is None else jnp.where(self.censored == LEFT_OUT, 0.0, each)
 

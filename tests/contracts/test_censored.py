@@ -101,6 +101,19 @@ def test_log_probabilities_are_those_of_scipy():
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
+def test_limits_of_negative_readings_with_relative_noise():
+    """y = F exp(0.2 eta) is lognormal in size, and below a limit where its size is above."""
+    limited = gaussian_noise(0.2, relative=True).with_limits(LIMITS)
+    predicted, observed = -np.linspace(0.5, 3.0, 8), -np.abs(OBSERVED) - 0.1
+    found = limited.log_densities(predicted, jnp.asarray(observed), jnp.asarray(0.2))
+    eta = np.log(observed / predicted) / 0.2
+    plain = norm.logpdf(eta) - np.log(0.2 * np.abs(observed))
+    expected = np.where(
+        LIMITS == "<", norm.logsf(eta), np.where(LIMITS == ">", norm.logcdf(eta), plain)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
 def line(theta, matrix):
     return jnp.abs(matrix[:, 0]) * theta[0]
 

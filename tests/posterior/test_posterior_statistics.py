@@ -10,7 +10,7 @@ from scipy.stats import norm, t
 
 from invlift.errors import InputError
 from invlift.moments import Moments
-from invlift.posterior import Posterior
+from invlift.posterior import Posterior, Readings
 from invlift.posterior.statistics.fields import (
     conductivity_statistics,
     derived_statistics,
@@ -209,6 +209,22 @@ def test_p_value_of_other_noise_is_its_own():
     assert 2 < result.standardised_residual[0] < 3
     # negative control: with normal noise of that scale it would be 8 standard deviations out
     assert compare(predicted, observed, 1.0).standardised_residual[0] > 7
+
+
+def test_residuals_of_negative_readings_with_relative_noise_have_their_sign():
+    """y = F exp(0.1 eta): of a negative reading, a larger eta is a lower one."""
+    rng, observed = np.random.default_rng(7), np.array([2.0, -2.0, -1.6])
+    predicted = [1.8 * np.exp(0.02 * rng.normal(size=(300, 3))) * np.sign(observed)] * 2
+    scores = [np.log(observed / chain) / 0.1 for chain in predicted]
+    chains = [
+        Chain({"predicted": p, "noise_score": z}) for p, z in zip(predicted, scores, strict=True)
+    ]
+    fit = Posterior(chains, sensors=Readings(observed)).fit.sensors()
+    p_values = norm.cdf(np.concatenate(scores)).mean(axis=0)
+    expected = np.where(observed < 0.0, 1.0 - p_values, p_values)
+    np.testing.assert_allclose(fit.predictive_p_value, expected, rtol=1e-10)
+    np.testing.assert_allclose(fit.standardised_residual, norm.ppf(expected), rtol=1e-10)
+    assert (np.sign(fit.standardised_residual) == np.sign(observed - fit.predicted_mean)).all()
 
 
 def test_exceedance_is_the_share_of_draws_above(monkeypatch):

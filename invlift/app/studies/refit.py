@@ -13,7 +13,6 @@ from scipy.special import logsumexp, ndtr
 from invlift.app.runs.results import posterior_of
 from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
-from invlift.posterior.names import NOISE_SCORE, PREDICTED
 from invlift.posterior.output.files import write_table
 from invlift.posterior.statistics.diagnostics import diagnose
 from invlift.posterior.statistics.leave_one_out import LeaveOneOut
@@ -103,8 +102,8 @@ def refit(
         densities = [np.exp(chain - whole.max()) for chain in chains]
         pooled, ess = np.concatenate(densities), diagnose([x[:, None] for x in densities]).ess_mean
         predicted, scores = (
-            np.concatenate([each[:, row] for each in posterior.all_draws[name]])
-            for name in (PREDICTED, NOISE_SCORE)
+            np.concatenate([each[:, row] for each in draws])
+            for draws in (posterior.fit.predictions, posterior.fit.scores)
         )
         names = posterior.sensors.labels
         yield Refit(

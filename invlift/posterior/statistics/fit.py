@@ -48,9 +48,25 @@ class Fit:
         """Description of the predictions; without a unit if none are stored."""
         return self.posterior.described.get(PREDICTED, Quantity(PREDICTED))
 
+    @cached_property
+    def scores(self) -> list[np.ndarray] | None:
+        """Draws of the noise variables, (num_draws, d) per chain, that increase with the reading.
+
+        Relative noise multiplies: of a negative reading its variable is the negative of these.
+        None if the noise variables are not stored.
+        """
+        scores = self.posterior.all_draws.get(NOISE_SCORE) if self.is_known else None
+        if scores is None:
+            return None
+        values, pairs = self.posterior.readings.values, zip(self.predictions, scores, strict=True)
+        along = sum(np.nansum((values - predicted) * eta, axis=0) for predicted, eta in pairs)
+        is_falling = along < 0.0
+        return [np.where(is_falling, -eta, eta) for eta in scores] if is_falling.any() else scores
+
     @property
-    def _scores(self) -> list[np.ndarray] | None:
-        return self.posterior.all_draws.get(NOISE_SCORE) if self.is_known else None
+    def predictions(self) -> list[np.ndarray]:
+        """Draws of the predictions, (num_draws, d) for each chain."""
+        return self.posterior.draws(PREDICTED)
 
     @property
     def _coordinates(self) -> Mapping[str, Sequence]:
@@ -67,8 +83,8 @@ class Fit:
 
     @cached_property
     def _statistics(self) -> SensorStatistics:
-        draws, readings = self.posterior.draws(PREDICTED), self.posterior.readings
-        return sensor_statistics(draws, readings.values, self._scores, readings.limits)
+        draws, readings = self.predictions, self.posterior.readings
+        return sensor_statistics(draws, readings.values, self.scores, readings.limits)
 
     def table(self) -> pd.DataFrame:
         """Return a table with a row per reading: `sensor_fit.csv` (docs/commands/run.md).
@@ -102,7 +118,7 @@ class Fit:
     def misfit_p_value(self) -> float | None:
         """See `sensor_fit.misfit_p_value`; None if the noise variables are not stored."""
         limits = self.posterior.readings.limits
-        return None if self._scores is None else misfit_p_value(self._scores, limits)
+        return None if self.scores is None else misfit_p_value(self.scores, limits)
 
     @property
     def arrays(self) -> dict[str, tuple[Mapping, np.ndarray]]:
@@ -181,7 +197,7 @@ class Fit:
     def _leave_one_out(self) -> LeaveOneOut | None:
         if self.log_likelihood is None:
             return None
-        return leave_one_out(self.log_likelihood, self._scores if self.is_loo_of_sensors else None)
+        return leave_one_out(self.log_likelihood, self.scores if self.is_loo_of_sensors else None)
 
     @property
     def is_loo_of_sensors(self) -> bool:
