@@ -16,9 +16,13 @@ from invlift.app.checks.derivatives import KERNEL, evaluate
 from invlift.app.checks.information import check_information
 from invlift.app.checks.mesh_error import check_mesh_error, finer_model
 from invlift.app.checks.times import check_times
+from invlift.app.commands.simulate import in_unit_of_table
+from invlift.app.problem.problem_file import read_problem
 from invlift.app.runs.sampling import target_of
 from invlift.app.runs.starts import chosen_starts
 from invlift.problems.starts.search import Fit
+from invlift.tables.sensors import read_sensors, write_sensors
+from invlift.tables.times import Clock
 
 TIMES = [0.02, 0.1, 0.4]
 PLACES = {"a": (0.3, 0.4), "b": (0.6, 0.7)}
@@ -159,6 +163,15 @@ def test_a_table_says_over_what_its_readings_are_averaged(tmp_path, capsys):
     ):
         assert call("check", write(tmp_path, None, text)) == 2
         assert_one_line(capsys, parts)
+
+
+def test_simulated_times_are_in_the_unit_in_which_they_are_read(tmp_path):
+    path = write(tmp_path, {"pde.time_unit": "h", "observations.time_unit": "min"})
+    spec, clock = read_problem(path), Clock("h", None, "min")
+    sensors = read_sensors(tmp_path / "sensors.csv", 2, clock=clock)
+    write_sensors(tmp_path / "made.csv", in_unit_of_table(spec, sensors))
+    again = read_sensors(tmp_path / "made.csv", 2, clock=clock)
+    np.testing.assert_allclose(again.times, np.tile(TIMES, 2) / 60.0, rtol=1e-12)
 
 
 def test_check_tells_of_times_and_repeated_rows(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,12 @@ import pandas as pd
 from rich.console import Console
 
 from invlift.app.commands.common import built, say, typed
-from invlift.app.problems import noise_of, open_problem, with_readings
+from invlift.app.problem.problem_file import ProblemSpec
+from invlift.app.problems import PythonSpec, noise_of, open_problem, with_readings
 from invlift.app.runs.quantities import quantities_of
 from invlift.app.studies.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
+from invlift.fem.readings.sensors import Sensors
 from invlift.files.atomic import replace_on_success
 from invlift.files.output_folder import check_is_new
 from invlift.files.tables import integer, number
@@ -23,6 +26,7 @@ from invlift.posterior.output.files import Step, write_fields, write_series, wri
 from invlift.posterior.statistics.quantity import Quantity
 from invlift.problems.problem import InverseProblem
 from invlift.tables.sensors import write_sensors
+from invlift.tables.times import SECONDS
 from invlift.tables.voltages import write_voltages
 
 #: Largest number of draws of a series, as their files are numbered with four digits.
@@ -47,7 +51,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     problem = with_readings(problem, parsed.problem, "simulate")
     noise = noise_of(spec, problem) if sigma is None else known_noise(sigma)
     if problem.mesh is not None and problem.sensors is not None:
-        write = _write_draws if num else _write_sensors
+        write = _write_draws if num else partial(_write_sensors, spec)
         return write(problem, noise, num or sigma, seed, out, console)
     if num or sigma is not None:
         option, found = ("--draws", num) if num else ("--sigma", sigma)
@@ -68,13 +72,16 @@ def _write_by_name(problem: InverseProblem, seed: int, out: Path, console: Conso
     return 0
 
 
-def _write_sensors(problem: InverseProblem, noise, sigma, seed: int, out: Path, console) -> int:
+def _write_sensors(
+    spec, problem: InverseProblem, noise, sigma, seed: int, out: Path, console
+) -> int:
     """Write a sensor table and the true field of its readings, and return the exit status."""
     truth_file = out.with_name(f"{out.stem}_truth.vtu")
     check_is_new("--out", truth_file)
     sensors, truth = simulate_readings(problem, noise, seed)
     step = _step(problem, truth)
     write_fields(truth_file, problem.mesh.points, problem.mesh.cells, *vars(step).values())
+    sensors = in_unit_of_table(spec, sensors)
     with replace_on_success(out) as temporary:
         (write_sensors if sensors.electrodes is None else write_voltages)(temporary, sensors)
     kind = "of the problem file" if sigma is None else f"{sigma:g}"
@@ -82,6 +89,16 @@ def _write_sensors(problem: InverseProblem, noise, sigma, seed: int, out: Path, 
     say(console, f"Written: {out} ({what}) and the field behind them, {truth_file}")
     _say_drawn(console, step)
     return 0
+
+
+def in_unit_of_table(spec: ProblemSpec | PythonSpec, sensors: Sensors) -> Sensors:
+    """Return readings with times in the unit in which the problem file reads those of its table."""
+    written = spec.observations.time_unit if isinstance(spec, ProblemSpec) else None
+    if written is None:
+        return sensors
+    factor, lengths = SECONDS[spec.pde.time_unit] / SECONDS[written], sensors.averaged_over
+    lengths = None if lengths is None else factor * lengths
+    return replace(sensors, times=factor * sensors.times, averaged_over=lengths)
 
 
 def _check_series(out: Path) -> None:
