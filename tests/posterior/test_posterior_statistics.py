@@ -21,6 +21,7 @@ from invlift.posterior.statistics.fields import (
 from invlift.posterior.statistics.quantity import Quantity, described
 from invlift.posterior.statistics.scalars import scalar_draws
 from invlift.posterior.statistics.sensor_fit import sensor_statistics
+from invlift.posterior.statistics.series import in_time
 
 
 def compare(predicted, observed, sigma):
@@ -225,6 +226,20 @@ def test_residuals_of_negative_readings_with_relative_noise_have_their_sign():
     np.testing.assert_allclose(fit.predictive_p_value, expected, rtol=1e-10)
     np.testing.assert_allclose(fit.standardised_residual, norm.ppf(expected), rtol=1e-10)
     assert (np.sign(fit.standardised_residual) == np.sign(observed - fit.predicted_mean)).all()
+
+
+def test_depths_of_a_well_and_kinds_at_a_place_are_sensors_of_their_own():
+    """In time, where each sensor is a series."""
+    times = {"time": [1.0, 2.0, 1.0, 2.0]}
+    for depth, kinds, names in (
+        (5, [], ["MW, 1, 0", "MW, 1, -5"]),
+        (0, ["point", "flux"], ["MW, point", "MW, flux"]),
+        (0, [], ["MW", "MW"]),
+    ):
+        points = np.array([[1, 0], [1, 0], [1, -depth], [1, -depth]], dtype=float)
+        known = times | ({"kind": np.repeat(kinds, 2).tolist()} if kinds else {})
+        readings = Readings(np.arange(4.0), points=points, labels=["MW"] * 4, coordinates=known)
+        assert in_time(readings)["name"] == np.repeat(names, 2).tolist()
 
 
 def test_exceedance_is_the_share_of_draws_above(monkeypatch):

@@ -52,7 +52,8 @@ def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
     """Return coordinates of readings of a field in time, in which each sensor is a series.
 
     Empty for other readings. Readings with the same place, kind and experiment belong to one
-    sensor. Its name is its label, or else its position. `unit` is that of readings of the solution.
+    sensor. Its name is its label, if no other has it, or else its position. `unit` is that of
+    readings of the solution.
     """
     known, points = readings.coordinates, readings.points
     if "time" not in known or "name" in known or points is None:
@@ -61,14 +62,24 @@ def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
     labels = [""] * num if readings.labels is None else list(readings.labels)
     which = [known.get(key, [""] * num) for key in ("experiment", KIND)]
     keys = list(zip(*which, map(tuple, np.nan_to_num(points).tolist()), strict=True))
-    by_key: dict[tuple, set] = {}
+    at_key: dict[tuple, set] = {}
+    places: dict[tuple, set] = {}
+    kinds: dict[tuple, set] = {}
     for key, label in zip(keys, labels, strict=True):
-        by_key.setdefault(key, set()).add(label)
+        experiment, kind, place = key
+        at_key.setdefault(key, set()).add(label)
+        places.setdefault((experiment, label), set()).add(place)
+        kinds.setdefault((experiment, label, place), set()).add(kind)
     names = []
     for key, label in zip(keys, labels, strict=True):
-        experiment, _, place = key
-        name = label if label and len(by_key[key]) == 1 else ", ".join(f"{x:.6g}" for x in place)
-        names.append(f"{experiment}, {name}" if experiment else name)
+        experiment, kind, place = key
+        is_one = len(at_key[key]) == 1
+        parts = [experiment, label if is_one else ""]
+        # The name of a well with several depths is that of several sensors.
+        if not label or not is_one or len(places[experiment, label]) > 1:
+            parts.append(", ".join(f"{x:.6g}" for x in place))
+        parts += [kind] if len(kinds[experiment, label, place]) > 1 else []
+        names.append(", ".join(filter(None, parts)))
     units = np.where(of_solution(readings), unit, "").tolist()
     return {"name": names, "time": known["time"], UNITS: units}
 
