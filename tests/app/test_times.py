@@ -247,6 +247,8 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
         ({"pde": WITHOUT_STORAGE | {"start": "2011-05-01"}}, AT_ONCE,
          ["[pde] storage", "[pde] start"]),
         ({"output.times": [1.0, 1.0]}, SENSORS, ["[output] times", "1 twice"]),
+        ({"output.times": [1e6, 1e6 + 1.0]}, SENSORS,
+         ["[output] times", "first six digits", "solution_at_1e+06"]),
         ({"pde": WITHOUT_STORAGE}, AT_ONCE, ["[pde]", "the storage, as a number changes in time"]),
         ({}, SENSORS.replace("time", "when"), ["row 1", "no column 'time'"]),
         ({"pde.point_source": [WELL | {"strength": {"schedule": "none.csv"}}]}, SENSORS,

@@ -341,6 +341,7 @@ _TABLES = {
     "offset": ("observations", "offset"),
     "conductivity": ("conductivity", "known"),
     "refine_solution": ("mesh", "refine_solution"),
+    "solution_times": ("output", "times"),
 }
 
 

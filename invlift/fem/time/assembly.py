@@ -184,6 +184,10 @@ def assemble_transient(
     for each in experiments:
         name = f"{SOLUTION_NAME}_{each.name}" if each.name else SOLUTION_NAME
         names += [name, *(f"{name}{AT_TIME}{time:.6g}" for time in solution_times)]
+    if twice := [name for name in names if names.count(name) > 1]:
+        expected = "times that differ in their first six digits, as names of solutions have these"
+        found, remedy = f"two of {twice[0]}", "give one of them, or a coarser unit of time"
+        raise InputError("solution_times", expected, found, remedy)
     known = {
         "further": equations.unknowns,
         "sensors": concatenated({each.name: each.observation.sensors for each in experiments}),
