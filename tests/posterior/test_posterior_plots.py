@@ -11,8 +11,8 @@ from matplotlib.image import imread
 from posterior_cases import Chain, Mesh, box, make_posterior, normal_posterior, square
 
 from invlift.errors import InputError
-from invlift.posterior import Posterior
-from invlift.posterior.figures.field_plots import Panel, plot_maps
+from invlift.posterior import Posterior, Readings
+from invlift.posterior.figures.field_plots import Panel, _is_of_map, plot_maps
 from invlift.posterior.figures.flat_mesh import flatten
 from invlift.posterior.figures.sensor_plots import plot_leave_one_out
 from invlift.posterior.figures.style import CHAIN_COLOURS
@@ -268,3 +268,9 @@ def test_a_notebook_shows_figures_though_they_belong_to_no_window():
     shown = imread(io.BytesIO(figure._repr_png_()))
     assert shown.shape[:2] == tuple((figure.get_size_inches()[::-1] * figure.dpi).astype(int))
     assert shown.std() > 0.05
+
+
+def test_marks_on_a_map_in_time_are_the_readings_of_its_time():
+    known = {"time": [1.0, 2.0, 2.0], "kind": ["point", "point", "flux"]}
+    assert _is_of_map(Readings(np.zeros(3), coordinates=known)).tolist() == [False, True, False]
+    assert _is_of_map(Readings(np.zeros(2))).all()

@@ -225,13 +225,20 @@ def plot_fields(
     if field.name == FIELD and "solution_mean" in fields:
         own = posterior.described.get("solution")
         unit = solution_unit or (own.unit if own else "")
-        observed = np.where(of_solution(readings), readings.values, np.nan)
+        observed = np.where(_is_of_map(readings), readings.values, np.nan)
         own = True, "inferno", unit, False, observed
         panels.insert(2, Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *own))
     elif field.name == FIELD:
         own = field.place == "node", "plasma", conductivity_unit or of_logarithm(field.unit)
         panels.insert(2, Panel("Conductivity, posterior mean", fields["conductivity_mean"], *own))
     return plot_maps(mesh, panels, points, **style)
+
+
+def _is_of_map(readings: Readings) -> np.ndarray:
+    """Return which readings, (d,), are of the solution that is shown: in time that at the last."""
+    is_shown = of_solution(readings)
+    times = readings.coordinates.get("time")
+    return is_shown if times is None else is_shown & (np.asarray(times) == np.max(times))
 
 
 def _chosen_panels(posterior: PosteriorStatistics, names: Sequence[str]) -> list[Panel]:
