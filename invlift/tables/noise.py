@@ -10,6 +10,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import shared_names, shares
+from invlift.fem.readings.sensors import Sensors
 from invlift.files.tables import Table, number, one_of
 from invlift.noise.base import Noise
 from invlift.noise.families import gaussian_noise, laplace_noise, student_t_noise
@@ -125,7 +126,7 @@ class NoiseTable(Table):
         return sensors.groups
 
 
-def _sensor_of_each(sensors: SensorTable) -> np.ndarray:
+def _sensor_of_each(sensors: Sensors) -> np.ndarray:
     """Return the sensor of each reading, (d,): its name, else its place; an index if all differ."""
     names = sensors.labels
     if names is None:

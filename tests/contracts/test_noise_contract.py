@@ -12,6 +12,7 @@ import scipy.stats
 from choices import choices_of, covering
 from contract_checks import assert_close, check_target, in_turn, lift
 
+from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.models.base import JaxFunction
@@ -35,13 +36,9 @@ from invlift.unknowns.distributions import lognormal
 from invlift.unknowns.priors.base import StandardNormalPrior
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
-SENSORS = SimpleNamespace(
-    name="sensors",
-    values=OBSERVED,
-    sigma=np.array([0.1, 0.3, 0.2]),
-    groups=["old", "new", "old"],
+SENSORS = replace(
+    sensors_from_arrays(np.zeros((3, 2)), OBSERVED, [0.1, 0.3, 0.2], groups=["old", "new", "old"]),
     electrodes=np.array([["1", "2", "3", "4"], ["1", "2", "4", "3"], ["2", "3", "1", "4"]]),
-    electrode_groups=(),
 )
 OTHERS = {
     "quartic": potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4),

@@ -2,10 +2,10 @@
 
 import inspect
 import pkgutil
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import cycle
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from contract_checks import assert_close, check_normal_space, check_target, in_t
 from structured import box_mesh
 
 from invlift import problems
+from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.lift import targets
 from invlift.lift.jacobians import Diagonal, Grouped
 from invlift.lift.targets.diffusion import DiffusionPosterior
@@ -44,13 +45,9 @@ from invlift.unknowns.priors.base import StandardNormalPrior
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
 GROUPS = ["old", "new", "old"]
-SENSORS = SimpleNamespace(
-    name="sensors",
-    values=OBSERVED,
-    sigma=np.array([0.1, 0.3, 0.2]),
-    groups=GROUPS,
+SENSORS = replace(
+    sensors_from_arrays(np.zeros((3, 2)), OBSERVED, [0.1, 0.3, 0.2], groups=GROUPS),
     electrodes=np.array([["1", "2", "3", "4"], ["1", "2", "4", "3"], ["2", "3", "1", "4"]]),
-    electrode_groups=(),
 )
 
 
