@@ -226,6 +226,14 @@ def test_residuals_of_negative_readings_with_relative_noise_have_their_sign():
     np.testing.assert_allclose(fit.predictive_p_value, expected, rtol=1e-10)
     np.testing.assert_allclose(fit.standardised_residual, norm.ppf(expected), rtol=1e-10)
     assert (np.sign(fit.standardised_residual) == np.sign(observed - fit.predicted_mean)).all()
+    # Negative control: additive noise of median 0.5, whose variable is negative below that.
+    shifted = [(observed - chain - 0.5) / 0.1 for chain in predicted]
+    chains = [
+        Chain({"predicted": p, "noise_score": z}) for p, z in zip(predicted, shifted, strict=True)
+    ]
+    fit = Posterior(chains, sensors=Readings(observed)).fit.sensors()
+    p_values = norm.cdf(np.concatenate(shifted)).mean(axis=0)
+    np.testing.assert_allclose(fit.predictive_p_value, p_values, rtol=1e-10)
 
 
 def test_depths_of_a_well_and_kinds_at_a_place_are_sensors_of_their_own():

@@ -58,10 +58,16 @@ class Fit:
         scores = self.posterior.all_draws.get(NOISE_SCORE) if self.is_known else None
         if scores is None:
             return None
-        values, pairs = self.posterior.readings.values, zip(self.predictions, scores, strict=True)
-        along = sum(np.nansum((values - predicted) * eta, axis=0) for predicted, eta in pairs)
-        is_falling = along < 0.0
-        return [np.where(is_falling, -eta, eta) for eta in scores] if is_falling.any() else scores
+        values = self.posterior.readings.values
+        is_falling = np.asarray(values) < 0.0
+        for predicted, eta in zip(self.predictions, scores, strict=True):
+            if not is_falling.any():
+                return scores
+            with np.errstate(invalid="ignore"):
+                is_falling &= ((values - predicted) * eta <= 0.0).all(axis=0)
+                # Noise whose median is not 0 also has such draws, but falls with the prediction.
+                is_falling &= np.sum((predicted - predicted.mean(axis=0)) * eta, axis=0) >= 0.0
+        return [np.where(is_falling, -eta, eta) for eta in scores]
 
     @property
     def predictions(self) -> list[np.ndarray]:
