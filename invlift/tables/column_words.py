@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.fem.readings.sensors import check_missing
 from invlift.tables.table import Table
 from invlift.units import factor_between, size_of, without_unit
 
@@ -252,6 +253,8 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
         if column == "value" and others:
             found = f"readings of kind {min(others)} beside those of the solution"
             raise InputError(where, "readings in one unit", found, remedy)
+        if column == "value":  # a conversion would change the codes
+            check_missing(table.array(column), table.rows, table.name)
         frame[column], behind[column] = factor * table.array(column), unit
         if column == "value" and "sigma" in table.columns and not table.units.get("sigma"):
             frame["sigma"], behind["sigma"] = factor * table.array("sigma"), unit

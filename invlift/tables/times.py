@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError, KeyPath, as_text
+from invlift.fem.readings.sensors import check_missing
 from invlift.fem.time.schedules import Steps, steps
 from invlift.tables.dates import IN_ORDER, dates_of, zone_of
 from invlift.tables.numbers import is_number
@@ -303,12 +304,14 @@ def read_steps(
     units = [without_unit(each)[1] if clock else "" for each in table.columns]
     table = table.renamed(names, units)
     times = with_times(table, TIME, clock or Clock()).array(TIME)
-    given = table.units.get(STRENGTH)
+    table = table.with_numbers([STRENGTH])
+    check_missing(table.array(STRENGTH), table.rows, table.name, STRENGTH)
+    given = table.units.get(STRENGTH)  # of the header, or behind all entries
     factor = factor_between(given, unit) if given and unit else 1.0
     if factor is None:
         expected, remedy = f"a unit that can be converted to {unit!r}", "convert the numbers"
         raise InputError(table.at(0, STRENGTH), expected, repr(given), remedy)
-    values = factor * table.with_numbers([STRENGTH]).array(STRENGTH)
+    values = factor * table.array(STRENGTH)
     for column, numbers in ((TIME, times), (STRENGTH, values)):
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:

@@ -22,7 +22,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES, geometric_factors, numbered
-from invlift.fem.readings.sensors import Sensors, checked, concatenated
+from invlift.fem.readings.sensors import Sensors, check_missing, checked, concatenated
 from invlift.tables.column_words import converted, sigma_factor, unused, used_rows, valid_rows
 from invlift.tables.current_patterns import Read, current_columns, matlab_data
 from invlift.tables.ground_formats import exported_data, ground_data
@@ -121,6 +121,7 @@ def read_voltages(
         table = table.with_numbers({*_OF_READINGS, "valid"})
         table, left_out = valid_rows(table)
         table, zeros = _without_zeros(table)
+        _check_codes(table)
         notes = [*table.notes, *left_out, *zeros]
     else:
         table = with_columns(table, columns) if columns else table
@@ -130,6 +131,7 @@ def read_voltages(
         if currents is not None:
             currents = currents[np.isin(lines, table.rows)]
         table = _in_ohm(with_entries(table, _NUMBERS))
+        _check_codes(table)
         notes, factor = [*table.notes, *notes], sigma_factor(table)
         # A value that is no resistance may have any unit, which is the unit of the reading.
         units = table.units if "value" not in table.columns else {}
@@ -188,6 +190,13 @@ def read_voltages(
         further=further,
         notes=tuple(notes),
     )
+
+
+def _check_codes(table: Table) -> None:
+    """Refuse codes of missing readings, before a conversion changes them."""
+    for column in ("voltage", "current", "rhoa"):
+        if column in table.columns:
+            check_missing(table.array(column), table.rows, table.name, column)
 
 
 def _in_ohm(table: Table) -> Table:

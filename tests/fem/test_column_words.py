@@ -7,6 +7,7 @@ from refusals import refused
 from invlift.errors import InputError
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.tables.sensors import read_sensors
+from invlift.tables.times import read_steps
 from invlift.tables.voltages import read_voltages
 
 ELECTRODES = "4# electrodes\n# x z\n0 0\n2 0\n4 0\n6 0\n"
@@ -125,6 +126,13 @@ def test_codes_for_missing_readings_are_refused(table):
         sensors_from_arrays(points, [8.2, 12.4, -9999.0])
     with pytest.raises(InputError, match="missing"):
         sensors_from_arrays(points, [5200.0, 5900.0, -9999.0])
+    in_mv = "x,y,value [mV]\n0.2,0.3,8.2\n0.5,0.3,12.4\n0.6,0.3,-9999\n"
+    check_refused(table, in_mv, "row 4, column value", "missing", units={"solution": "V"})
+    volts = "a,b,m,n,voltage [mV],current\n1,2,3,4,0.2,2\n1,2,3,5,-9999,2\n"
+    check_refused(table, volts, "row 3, column voltage", "missing", reader=read_voltages)
+    rates = "time,strength\n0,0.2\n5,-9999\n7,0.1\n"
+    check_refused(table, rates, "row 3, column strength", "missing",
+                  reader=lambda path, _: read_steps(path))  # fmt: skip
     # A reading like the others is one.
     values = [-9900.0, -9999.0, -10100.0]
     assert sensors_from_arrays(points, values).values.tolist() == values

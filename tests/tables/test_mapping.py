@@ -12,7 +12,7 @@ from invlift.fem.readings.locate import locate
 from invlift.tables.mapping import with_columns
 from invlift.tables.sensors import read_sensors
 from invlift.tables.table import table_of_text
-from invlift.tables.times import Clock
+from invlift.tables.times import Clock, read_steps
 from invlift.tables.voltages import read_voltages
 
 WIDE = (
@@ -252,3 +252,7 @@ def test_units_of_times_may_be_behind_the_numbers(write):
     found = read_sensors(path, 2, clock=Clock("s"))
     assert found.times.tolist() == [120.0, 180.0]
     assert found.averaged_over.tolist() == [60.0, 60.0]
+    rates = write("r.csv", "time,strength\n0 min,1 m3/s\n2 min,3 m3/s\n")
+    found = read_steps(rates, clock=Clock("s"), unit="l/s")
+    assert found.times.tolist() == [0.0, 120.0]
+    assert found.values == pytest.approx([1000.0, 3000.0])

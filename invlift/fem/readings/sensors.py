@@ -12,7 +12,7 @@ from invlift.errors import InputError, as_numbers
 
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must also be finite
 #: Codes of missing readings: of loggers, netCDF's fill values, and the limits of 16-bit integers.
-#: A code counts as missing if it is far from all other readings: see :func:`_check_missing`.
+#: A code counts as missing if it is far from all other readings: see :func:`check_missing`.
 #: Those from 999 on are rarely readings: they are far sooner where they alone have their sign.
 MISSING = np.array(
     [-99.0, -999.0, -999.25, -999.9, -9999.0, -9999.9, -99999.0, -999999.0, 9999.0, 99999.0,
@@ -307,7 +307,7 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
                 f"{entries[bad[0]]:g}",
                 "correct it, or remove the row if there is no reading",
             )
-    _check_missing(values, rows, name)
+    check_missing(values, rows, name)
     _check_averaged(others.get("averaged_over"), others.get("times"), rows, name)
     _check_moment(others.get("moment"), others.get("averaged_over"), rows, name)
     limits = others.get("limits")
@@ -358,8 +358,8 @@ def _check_moment(orders, lengths, rows: np.ndarray, name: str) -> None:
             raise InputError(where, expected, f"{orders[bad]:g}", remedy)
 
 
-def _check_missing(values: np.ndarray, rows: np.ndarray, name: str) -> None:
-    """Raise an error for readings that are codes of missing ones, far from all others."""
+def check_missing(values: np.ndarray, rows: np.ndarray, name: str, column: str = "value") -> None:
+    """Raise an InputError for numbers that are codes of missing ones, far from all others."""
     is_code = np.isin(values, MISSING)
     real = values[~is_code]
     if not is_code.any() or not real.size:
@@ -371,7 +371,7 @@ def _check_missing(values: np.ndarray, rows: np.ndarray, name: str) -> None:
     bad = np.flatnonzero(is_code & (np.maximum(low - values, values - high) > far))
     if bad.size:
         raise InputError(
-            f"{name}, row {rows[bad[0]]}, column value",
+            f"{name}, row {rows[bad[0]]}, column {column}",
             f"a reading; all others are {low:g} to {high:g}",
             f"{values[bad[0]]:g}, which often stands for a missing one",
             "remove the row if there is no reading",
