@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jax.scipy.special import expi
+from jax.scipy.special import exp1
 from scipy.optimize import least_squares
 
 import invlift
@@ -30,7 +30,7 @@ def theis(table, rate, storage):
     def heads(log_conductivity, storage):
         """In m, at distances in m and times in d."""
         transmissivity = jnp.exp(log_conductivity)
-        drawdown = -expi(-(distance**2 * storage / (4.0 * transmissivity * times)))
+        drawdown = exp1(distance**2 * storage / (4.0 * transmissivity * times))
         return -rate / (4.0 * jnp.pi * transmissivity) * drawdown
 
     unknowns = {

@@ -56,7 +56,7 @@ class LognormalTable(DistributionTable):
     median: _Positive = None
     """The median, in the unit of the number."""
     factor: number(above=1.0, high=1e8) = None
-    """The factor it is off by, 2 for example: two in three values are within it of the median."""
+    """Two in three values are between median / factor and median times factor, for example 2."""
 
     @model_validator(mode="after")
     def _check_is_complete(self) -> Self:

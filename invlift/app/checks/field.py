@@ -178,7 +178,7 @@ def check_places(problem: AnyProblem) -> list[Finding]:
     detail = (
         f"they span {span:.3g}, {100 * span / whole:.2g} % of the mesh and less than a cell: is "
     )
-    detail += "one in mm and the other in m? [mesh] unit and [units] length convert lengths"
+    detail += "one in m and the other in mm or km? [mesh] unit and [units] length convert lengths"
     return [Finding("bad", "places of sensors", detail)]
 
 

@@ -10,7 +10,7 @@ from scipy.special import chdtrc
 
 from invlift.app.checks.findings import Finding
 from invlift.problems.problem import InverseProblem, name_of_reading, prediction
-from invlift.problems.starts.search import MAX_MISFIT, Fit, Start
+from invlift.problems.starts.search import CAUSES, MAX_MISFIT, Fit, Start
 from invlift.programs.compilation import program
 from invlift.standards import (
     DOUBTFUL_P_VALUE,
@@ -87,8 +87,8 @@ def _of_a_start(problem: InverseProblem, start: Start) -> Finding:
     detail = f"the best fit has residuals of up to {most:.3g} sd of the noise"
     if most <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
-    detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
-    detail += "boundary value there, a unit, too small a noise)"
+    detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model "
+    detail += f"({CAUSES}, too small a noise)"
     return Finding("bad", "fit", detail)
 
 
@@ -152,7 +152,7 @@ def _reading(problem: InverseProblem, fit: Fit, index: int) -> str:
     low, high = float(others.min()), float(others.max())
     text += f" and the others are {low:.6g} to {high:.6g}"
     if low <= reading <= high:
-        return f"{text}: a unit, a boundary value there, or too small a noise?"
+        return f"{text}: {CAUSES}, or too small a noise?"
     near = [
         f"{factor * reading:.4g} if it is in {unit}"
         for unit, factor in UNITS.items()

@@ -39,15 +39,15 @@ class MeshTable(Table):
     """The unit of the file's coordinates, for example unit = "mm": they are converted to that of
     [units], or to m."""
     boundaries: dict[_Name, _Name] = {}
-    """Boundary groups that the file does not name, by a condition on the middles of their facets,
+    """Boundary groups that you define here, by a condition on the centres of facets,
     for example boundaries = { left = "x < 0.001", top = "y > 0.5 and x > 1" }."""
     subdomains: dict[_Name, _Name] = {}
-    """Subdomains that the file does not name, by a condition on the middles of their cells, for
+    """Subdomains that you define here, by a condition on the centres of cells, for
     example subdomains = { clay = "y < 10" }, or on a field of the file, "marker == 2"."""
     refine_solution: integer(0, MAX_TIMES) | Literal[AT_MODE] = 0
     """How often each edge of the mesh is halved for the solution, while the unknown field stays on
     the mesh as it is. Or "mode": readings are corrected for the mesh's error near the most probable
-    field, where a step of the sampler costs what it costs without."""
+    field, and a step of the sampler takes no longer."""
 
 
 class RobinTable(Table):
@@ -67,8 +67,9 @@ class PointSourceTable(Table):
     place: Annotated[list[_Number], Field(min_length=2, max_length=3)]
     """The coordinates, in the length unit of the mesh, for example place = [1.0, 2.5]."""
     strength: _Unknown
-    """The strength, in conductivity times solution times length^(dimension - 2): negative where
-    it is taken out. In time also an expression in t, for example "-0.003 * exp(-t / 600)"."""
+    """The strength, in conductivity times solution times length^(dimension - 2): negative for a
+    pumped well if u is a head, positive if u is a drawdown. In time also an expression in t, for
+    example "-0.003 * exp(-t / 600)"."""
 
 
 class ConditionsTable(Table):
@@ -148,7 +149,8 @@ class PdeTable(ConditionsTable, ClockTable):
     thickness: _Positive | Annotated[dict[_Name, _Positive], Field(min_length=1)] | _Name = None
     """The thickness of a plane body, in the unit of length: a number, one for each subdomain, the
     name of a field of the mesh file, or an expression in x and y, for example
-    thickness = "10 + 0.02 * x". The strength of a point source is then that of its whole line."""
+    thickness = "10 + 0.02 * x". The strength of a point source is then the total over the
+    thickness."""
     anisotropy: AnisotropyTable = None
     """A conductivity that depends on direction, for example
     anisotropy = { ratio = 3.0, angle = 30.0 }: the field is that along the angle. Distributions, if

@@ -26,6 +26,7 @@ from invlift.problems.starts.landing import (
     onto_manifold,
 )
 from invlift.problems.starts.search import (
+    CAUSES,
     MAX_MISFIT,
     Start,
     find_start,
@@ -78,7 +79,7 @@ class Starts(Module):
             logger.warning(
                 f"chain {chain} starts from values that miss the readings by up to {most:.3g} "
                 f"standard deviations of the noise, of {worst}: they may contradict each other or "
-                "the model (a boundary or initial value, a unit, too small a noise)"
+                f"the model ({CAUSES}, too small a noise)"
             )
         return np.asarray(position)
 

@@ -233,8 +233,8 @@ def _sensors(posterior: Posterior, series: Panels | None) -> Iterator[str]:
             yield _image(_plot_mesh(posterior, residual), "Residuals where the sensors are")
         yield _hint(
             "Residuals are in standard deviations of noise and prediction together. Usual is -2 to "
-            "2; beyond 3 a reading does not fit with the others. One sign in a whole region points "
-            "to a wrong boundary condition or source."
+            "2; beyond 3 a reading does not fit with the others. If all residuals in a region have "
+            "the same sign, a boundary condition or a source may be wrong."
         )
     if posterior.fit.series:
         names = ", ".join(each.name for each in posterior.fit.series)

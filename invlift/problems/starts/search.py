@@ -51,6 +51,8 @@ NUM_CANDIDATES, NUM_AGREEING = 12, 3
 NEGLIGIBLE = np.log(100.0)
 #: Largest misfit of a start, in standard deviations of the noise.
 MAX_MISFIT = 10.0
+#: What may be wrong in a model that misses accurate readings, for messages.
+CAUSES = "a boundary or initial value, the sign or size of a source, the mean of the prior, a unit"
 #: Largest distance from the manifold of a start that was moved onto it, and number of random
 #: directions that estimate the sensitivity of the readings, to a fifth of it.
 CLOSE_ENOUGH, NUM_DIRECTIONS = 1e-9, 16
