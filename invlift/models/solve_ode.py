@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 
 from invlift.errors import InputError
 from invlift.models.linear_moves import FEW, linear_moves, product
-from invlift.programs.traced import depends
+from invlift.programs.traced import depends, has_jumps
 
 #: Maximum number of steps of one solution: more are most likely a wrong unit of time.
 MAX_STEPS = 1_000_000
@@ -246,7 +246,7 @@ def _is_linear(slope, start, state) -> bool:
     def derivatives(time, state):
         return [jax.jacfwd(slope, which)(time, state) for which in (0, 1)]
 
-    return not any(depends(derivatives, start, state))
+    return not (has_jumps(slope, start, state) or any(depends(derivatives, start, state)))
 
 
 #: Methods by name.

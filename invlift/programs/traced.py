@@ -5,10 +5,11 @@ For the dependence of single outputs on single inputs see :mod:`invlift.programs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn, Var, jaxprs_in_params
 
 
@@ -19,6 +20,47 @@ def depends(fn: Callable, *arguments: jax.Array) -> list[bool]:
     """
     jaxpr = jax.make_jaxpr(fn)(*arguments).jaxpr
     return _are_used(jaxpr, {each for each in jaxpr.outvars if isinstance(each, Var)})
+
+
+#: Operations without jumps in the type of their value, whose derivative does not show their jumps.
+_JUMPING = {"ceil", "floor", "rem", "round", "sign", "stop_gradient"}
+
+
+def has_jumps(fn: Callable, *arguments: jax.Array) -> bool:
+    """Return whether a function may jump, or bend, where its derivatives do not show it.
+
+    A comparison with an argument, as in ``where(time < 5.0, 1.0, 0.0)``, has derivatives of zero on
+    both sides.  This considers the operations, not their values: a true result may have no jump.
+    """
+    jaxpr = jax.make_jaxpr(fn)(*arguments).jaxpr
+    return _follow(jaxpr, [True] * len(jaxpr.invars))[0]
+
+
+def _follow(jaxpr: Jaxpr, inputs: Sequence[bool]) -> tuple[bool, list[bool]]:
+    """Return whether variables may pass a jump, and which outputs they reach, from such inputs."""
+    reached = {each for each, is_in in zip(jaxpr.invars, inputs, strict=True) if is_in}
+
+    def is_reached(each):
+        return isinstance(each, Var) and each in reached
+
+    for each in jaxpr.eqns:
+        own = [is_reached(variable) for variable in each.invars]
+        if not any(own):
+            continue
+        outputs = [True] * len(each.outvars)
+        for inner in jaxprs_in_params(each.params):
+            is_called = len(inner.invars) == len(own) and len(inner.outvars) == len(outputs)
+            is_loop = each.primitive.name in ("scan", "while", "cond")
+            is_plain = is_called and not is_loop
+            jumps, ends = _follow(inner, own if is_plain else [True] * len(inner.invars))
+            if jumps:
+                return True, []
+            outputs = ends if is_plain else outputs
+        is_real = all(jnp.issubdtype(out.aval.dtype, jnp.inexact) for out in each.outvars)
+        if each.primitive.name in _JUMPING or not is_real:
+            return True, []
+        reached.update(out for out, is_in in zip(each.outvars, outputs, strict=True) if is_in)
+    return False, [is_reached(each) for each in jaxpr.outvars]
 
 
 def reach_loops(fn: Callable, *arguments: jax.Array) -> list[bool]:

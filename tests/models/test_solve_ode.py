@@ -81,6 +81,30 @@ def test_a_linear_equation_is_solved_in_one_step(matrix):
     np.testing.assert_allclose(found, np.stack(exact)[:, :2], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "jump",
+    [
+        lambda t, x: jnp.where(t < 1.0, 1.0, 0.0),
+        lambda t, x: jnp.where(x > 21.0, 0.0, 1.0),
+        lambda t, x: jax.lax.rem(t, 0.5),
+        lambda t, x: jax.jit(jnp.floor)(2.0 * t),
+    ],
+)
+def test_a_slope_that_jumps_is_not_taken_as_linear(jump):
+    """On both sides of a jump the derivatives are those of a linear equation."""
+
+    @jax.jit
+    def both(state):
+        def slope(time, x):
+            return -0.3 * x + jump(time, x)
+
+        names = ("exponential", "dopri5")
+        return [solve_ode(slope, state, TIMES, 0.01, method=name)[-1] for name in names]
+
+    found, expected = both(jnp.array([20.0]))
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
 def test_derivatives_by_the_matrix_of_a_linear_equation():
     """By the matrix, of first order in forward mode and of second through that in reverse mode."""
 
