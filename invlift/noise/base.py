@@ -133,6 +133,21 @@ class Noise(Module):
         """
         return np.asarray(self.transform(jax.device_put(rng.standard_normal(size)), *shape))
 
+    def scores(self, eta: jax.Array) -> jax.Array:
+        """Standard normal variables with the probabilities of eta; a subclass may override it.
+
+        Parameters
+        ----------
+        eta : (d,)
+            Noise variables.
+
+        Returns
+        -------
+        (d,)
+            Eta itself, where :meth:`log_ratio` is small.
+        """
+        return eta
+
     # Methods that follow from the shape -----------------------------------------------------------
 
     @property
@@ -338,12 +353,16 @@ class Noise(Module):
         )
         log_normal = -0.5 * eta**2 - 0.5 * np.log(2.0 * np.pi)
         each = log_normal + jnp.log(jnp.abs(slope)) + self.log_ratio(eta, *shape)
-        if self.censored is not None:
-            # Relative noise multiplies: a negative reading falls as its eta grows.
-            signs = self.censored * (jnp.sign(observed) if self.relative else 1.0)
-            each = jnp.where(self.censored == 0.0, each, log_ndtr(-signs * eta))
         each = jnp.where(is_impossible, -jnp.inf, each)
-        return each if self.censored is None else jnp.where(self.censored == LEFT_OUT, 0.0, each)
+        if self.censored is None:
+            return each
+        # Relative noise multiplies: a negative reading falls as its eta grows.
+        sides = self.censored * (jnp.sign(observed) if self.relative else 1.0)
+        # A reading has the sign of its prediction: a limit across 0 is certain or impossible.
+        beyond = jnp.where(sides < 0.0, 0.0, -jnp.inf)
+        limited = jnp.where(is_impossible, beyond, log_ndtr(-sides * eta))
+        each = jnp.where(self.censored == 0.0, each, limited)
+        return jnp.where(self.censored == LEFT_OUT, 0.0, each)
 
     def score_and_information(
         self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array

@@ -256,8 +256,13 @@ class InverseProblem(ProblemBase, Module):
         kept = self.model.describe if has_own_names else partial(unpack, shapes=self.prior.shapes)
         kept = kept(coefficients) | {"predicted": predicted}
         if not self.noise.is_exact and self.noise.is_transformed:
-            kept["noise_score"] = self.noise.invert(predicted, zeta, self.observed)
-        return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
+            eta = self.noise.invert(predicted, zeta, self.observed)
+            kept["noise_score"] = self.noise.scores(eta)
+        parts = self.noise.parameters(zeta), self.prior.parameters(white)
+        for name in {*kept} & {*parts[0], *parts[1]} | {*parts[0]} & {*parts[1]}:
+            expected = "another name than that of a parameter of the noise or of a prior"
+            raise InputError(("unknown", name), expected, f"{name!r}", "rename it")
+        return kept | parts[0] | parts[1]
 
     def with_units(self, units: Mapping[str, str]) -> Self:
         """Return the same problem with these units for its results.

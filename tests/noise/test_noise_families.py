@@ -367,6 +367,37 @@ def test_relative_noise_changes_no_sign():
     assert np.isnan(look(np.array([1.1, np.nan]))[0])
 
 
+@pytest.mark.parametrize("limit", ["<", ">"])
+def test_limits_of_relative_noise_hold_for_negative_readings_too(limit):
+    """y = F exp(0.3 eta) is normal in log |y|, and has the sign of F."""
+    predicted = np.array([-2.0, -2.0, 2.0, 2.0, 1.0])
+    observed = np.array([-1.0, 0.5, 3.0, -0.5, 1.0])
+    noise = gaussian_noise(0.3, relative=True).with_limits(np.array([*4 * [limit], ""]))
+    found = noise.loglikelihoods(predicted, jnp.zeros(0), observed)[:4]
+    with np.errstate(divide="ignore"):
+        score = np.log(np.abs(observed / predicted))[[0, 2]] / 0.3
+        below = [NORMAL.logsf(score[0]), 0.0, NORMAL.logcdf(score[1]), -np.inf]
+        above = [NORMAL.logcdf(score[0]), -np.inf, NORMAL.logsf(score[1]), 0.0]
+    np.testing.assert_allclose(found, below if limit == "<" else above, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("noise", "shape"),
+    [
+        (laplace_noise(0.3), LAPLACE),
+        (potential_noise(0.3, logistic_potential), LOGISTIC),
+        (potential_noise(0.3, logistic_potential, relative=True), LOGISTIC),
+    ],
+)
+def test_scores_of_draws_are_normal(noise, shape):
+    """Residuals, p-values and PIT take them as that."""
+    observed = np.array([0.9, -1.0, 4.9])
+    problem = inverse_problem(lambda x: x * PREDICTED, {"x": lognormal(0.0, 1.0)}, noise, observed)
+    found = problem.described(jnp.zeros(1))["noise_score"]
+    move = np.log(observed / PREDICTED) if noise.relative else observed - PREDICTED
+    np.testing.assert_allclose(log_ndtr(found), shape.logcdf(move / 0.3), rtol=1e-3)
+
+
 def test_relative_noise_refuses_readings_of_zero():
     observed = np.array([1.0, 0.0, 2.0])
     with pytest.raises(InputError) as caught:

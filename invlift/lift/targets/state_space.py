@@ -115,7 +115,7 @@ class StateSpacePosterior(Lifted):
         kept |= self._model.paths(variables.states, variables.values)
         kept |= {
             "predicted": self._model.grid.gather(variables.noise_free),
-            "noise_score": variables.eta,
+            "noise_score": problem.noise.scores(variables.eta),
         }
         kept |= problem.noise.parameters(variables.zeta)
         return kept | problem.prior.parameters(variables.white), {}
