@@ -258,11 +258,32 @@ class InverseProblem(ProblemBase, Module):
         if not self.noise.is_exact and self.noise.is_transformed:
             eta = self.noise.invert(predicted, zeta, self.observed)
             kept["noise_score"] = self.noise.scores(eta)
-        parts = self.noise.parameters(zeta), self.prior.parameters(white)
-        for name in {*kept} & {*parts[0], *parts[1]} | {*parts[0]} & {*parts[1]}:
-            expected = "another name than that of a parameter of the noise or of a prior"
-            raise InputError(("unknown", name), expected, f"{name!r}", "rename it")
-        return kept | parts[0] | parts[1]
+        return self.with_parameters(kept, zeta, white)
+
+    def with_parameters(self, kept: dict, zeta: jax.Array, white: jax.Array) -> dict:
+        """Return values of a draw with the unknown parameters of noise and prior, by name.
+
+        Parameters
+        ----------
+        kept : dict of arrays
+        zeta : (h,)
+        white : (m,)
+
+        Returns
+        -------
+        dict of arrays
+
+        Raises
+        ------
+        InputError
+            If two have one name.
+        """
+        for own in (self.noise.parameters(zeta), self.prior.parameters(white)):
+            for name in {*kept} & {*own}:
+                expected = "another name than that of a parameter of the noise or of a prior"
+                raise InputError(("unknown", name), expected, f"{name!r}", "rename it")
+            kept = kept | own
+        return kept
 
     def with_units(self, units: Mapping[str, str]) -> Self:
         """Return the same problem with these units for its results.

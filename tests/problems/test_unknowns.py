@@ -124,6 +124,14 @@ def test_draws_have_names_and_units(drawn):
     assert posterior.fit.sensors().observed.shape == (6,)
 
 
+def test_an_unknown_with_the_name_of_a_parameter_of_the_noise_is_refused():
+    """Its draws would be those of the noise's parameter."""
+    noise = student_t_noise(0.1, lognormal(2.0, 0.7))
+    unknowns = {"degrees_of_freedom": normal(100.0, 1.0)}
+    with pytest.raises(InputError, match="unknown degrees_of_freedom: expected another name"):
+        inverse_problem(lambda degrees_of_freedom: degrees_of_freedom[None], unknowns, noise, [9.0])
+
+
 @pytest.mark.slow
 def test_noise_that_is_not_normal_is_known_to_the_posterior():
     given = problem(noise=student_t_noise(lognormal(median=0.1, factor=2), 4.0))

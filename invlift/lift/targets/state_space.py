@@ -117,8 +117,7 @@ class StateSpacePosterior(Lifted):
             "predicted": self._model.grid.gather(variables.noise_free),
             "noise_score": problem.noise.scores(variables.eta),
         }
-        kept |= problem.noise.parameters(variables.zeta)
-        return kept | problem.prior.parameters(variables.white), {}
+        return problem.with_parameters(kept, variables.zeta, variables.white), {}
 
     @property
     def _model(self):
