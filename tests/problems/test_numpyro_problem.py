@@ -160,6 +160,38 @@ def test_vectors_of_which_a_part_is_missing_stay_in_the_density():
     assert "y     Normal of shape (2,), observed: stays in the density" in text
 
 
+@pytest.mark.parametrize("is_scanned", [False, True])
+def test_readings_whose_mask_depends_on_an_unknown_stay_in_the_density(is_scanned):
+    """Readings up to an unknown change: their number differs from draw to draw."""
+    times, readings = np.arange(4.0), np.array([0.1, 0.2, 0.9, 1.1])
+
+    def model():
+        change = numpyro.sample("change", dist.Uniform(0.0, 4.0))
+        numpyro.sample("x", dist.Normal(change, 1.0), obs=2.0)
+
+        def read(state, each):
+            with handlers.mask(mask=each[0] < change):
+                numpyro.sample("y", dist.Normal(0.0, 0.5), obs=each[1])
+            return state, None
+
+        if is_scanned:
+            scan(read, 0.0, (times, readings))
+        else:
+            read(0.0, (times, readings))
+
+    made = invlift.from_numpyro(model)
+    assert "y       Normal of shape (4,), observed: stays in the density" in str(made)
+
+    @jax.jit
+    def look(white):
+        value = made.model.at(white).values["change"]
+        known = log_density(model, (), {}, {"change": value})[0]
+        return known - 0.5 * white[0] ** 2, OrdinaryPosterior(made).logdensity(white)
+
+    known, found = np.transpose([look(np.array([each])) for each in (-1.0, 0.3, 1.2)])
+    np.testing.assert_allclose(found - found[0], known - known[0], rtol=1e-9)
+
+
 def assert_simulated(problem):
     """Readings are new, and the scores that the unknowns leave are theirs."""
     new, theta = problem.simulate(np.random.default_rng(5))

@@ -136,6 +136,12 @@ CHANGED = {
 }
 
 
+@pytest.mark.parametrize("mask", [False, np.array([True, False])])
+def test_a_masked_prior_is_refused(mask):
+    with pytest.raises(InputError, match="distribution: expected one without mask, found a masked"):
+        as_distribution(dist.Normal(jnp.zeros(2), 1.0).mask(mask))
+
+
 @pytest.mark.parametrize("case", CHANGED)
 def test_a_density_of_ones_own_is_not_ignored(case):
     given = CHANGED[case]()

@@ -16,6 +16,7 @@ from numpyro.primitives import Messenger
 
 from invlift.errors import InputError, as_input_error
 from invlift.problems.numpyro.numpyro_sites import ONE_AT_A_TIME, RESERVED, Site, Sites
+from invlift.programs.dependence import spread
 from invlift.unknowns.axes import RESERVED_AXES, Axes, checked_axes
 from invlift.unknowns.distributions.of_numpyro import centre_and_spread
 from invlift.unknowns.distributions.scores import WITH_ATOMS, score_of
@@ -67,7 +68,7 @@ class _Outside(Exception):
 
 def _sites_at(fn, seed: int) -> tuple[Sites, dict[str, np.ndarray]]:
     """Find the sites from one draw; at the last draw, raise the errors of :func:`find_sites`."""
-    latent, observed, data = [], [], {}
+    latent, observed, data, given = [], [], {}, {}
     for name, msg in _traced(fn, seed).items():
         where = f"site {name}"
         if name in (*RESERVED, *RESERVED_AXES):
@@ -84,11 +85,12 @@ def _sites_at(fn, seed: int) -> tuple[Sites, dict[str, np.ndarray]]:
         elif msg["type"] == "sample" and msg["is_observed"]:
             site, value = _observed_site(where, msg, is_last=seed == NUM_TRIES - 1)
             observed.append(site)
-            data[name] = value
+            data[name], given[name] = value, msg["value"]
         elif msg["type"] == "sample":
             latent.append(_latent_site(where, msg))
-    _check_some(latent, observed)
-    sites = Sites(fn, tuple(latent), tuple(observed))
+    sites, moving = _with_fixed_masks(Sites(fn, tuple(latent), tuple(observed)), data)
+    data |= {name: np.broadcast_to(given[name], data[name].shape) for name in moving}
+    _check_some(latent, sites.observed)
     return sites._replace(latent=tuple(_centred(sites))), data
 
 
@@ -144,6 +146,28 @@ def _check_some(latent, observed):
             found,
             "there is nothing to lift: sample it by NumPyro's own NUTS",
         )
+
+
+def _with_fixed_masks(sites: Sites, data: dict[str, np.ndarray]) -> tuple[Sites, list[str]]:
+    """Return the sites, and names of observed ones whose mask depends on latent ones.
+
+    These stay in the density: which of their readings are in use differs from draw to draw.
+    """
+    white = jnp.zeros(sites.num_white)
+    masks = sites.masks(white, data) if sites.latent and sites.lifted else {}
+    moving = []
+    for name in masks:
+
+        def mask(white, name=name):
+            return sites.masks(white, data)[name]
+
+        least, most = spread(mask, white, np.zeros((1, white.size), int))
+        moving += [name] if np.any(least <= most) else []
+    observed = (
+        site._replace(size=0, num_event=0, used=None) if site.name in moving else site
+        for site in sites.observed
+    )
+    return sites._replace(observed=tuple(observed)), moving
 
 
 def _axes(where: str, msg, shape: tuple[int, ...], num_event: int) -> Axes:

@@ -18,7 +18,12 @@ from invlift.unknowns.axes import Axes
 from invlift.unknowns.distributions.base import log_normal
 from invlift.unknowns.distributions.of_numpyro import Coordinate
 from invlift.unknowns.distributions.scores import centre_of, log_rest_of, score_of
-from invlift.unknowns.distributions.whitening import coordinate_shape, exact_whitening, unwrapped
+from invlift.unknowns.distributions.whitening import (
+    coordinate_shape,
+    exact_whitening,
+    mask_of,
+    unwrapped,
+)
 
 #: Names that draws hold beside the sites.
 RESERVED = ("predicted", "noise_score")
@@ -117,6 +122,13 @@ class Sites(NamedTuple):
         return Trace(
             walk.values, jnp.concatenate(scores), jnp.concatenate(centres), walk.log_reference
         )
+
+    def masks(self, white: jax.Array, data: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Return masks that are arrays of sites with scores, (k,) by name, at variables (m,)."""
+        walk = _Walk(self, self.split(white), data)
+        self._run(walk)
+        masks = {site.name: walk.masks[site.name] for site in self.lifted}
+        return {name: jnp.ravel(mask) for name, mask in masks.items() if mask is not True}
 
     def draw(self, rng_key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
         """Draw the latent sites, as standard normal variables (m,), and new readings."""
@@ -251,7 +263,7 @@ class _Walk(_Filled):
         self.observed = {site.name: site for site in sites.observed}
         self.names = {*self.latent, *self.observed}
         self.data = jax.tree.map(jnp.asarray, dict(data))
-        self.values, self.scores, self.centres = {}, {}, {}
+        self.values, self.scores, self.centres, self.masks = {}, {}, {}, {}
         self.log_reference = jnp.zeros(())
 
     def postprocess_message(self, msg) -> None:
@@ -280,6 +292,7 @@ class _Walk(_Filled):
     def _observe(self, site, msg):
         value, scale = msg["value"], msg["scale"]
         if site.size:
+            self.masks[site.name] = mask_of(msg["fn"])
             self.scores[site.name] = scores = _used(site, score_of(msg["fn"], value))
             self.centres[site.name] = _used(site, centre_of(msg["fn"], value.shape))
             rest = log_rest_of(msg["fn"], value)

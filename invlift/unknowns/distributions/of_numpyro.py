@@ -227,8 +227,11 @@ def as_distribution(given: Any) -> Distribution:
         )
     import numpyro.distributions as dist
 
-    from invlift.unknowns.distributions.whitening import FAMILIES
+    from invlift.unknowns.distributions.whitening import FAMILIES, mask_of
 
+    if not np.all(mask_of(given)):
+        expected, remedy = "one without mask", "leave out the mask: it would have no effect"
+        raise InputError("distribution", expected, "a masked one", remedy)
     if kind is dist.Independent:
         return as_distribution(given.base_dist)
     if kind is dist.ExpandedDistribution and type(given.base_dist) in FAMILIES:
