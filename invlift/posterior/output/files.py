@@ -35,6 +35,8 @@ CELL_TYPES = {1: "vertex", 3: "triangle", 4: "tetra"}  # meshio's names by the n
 NUM_DRAWS = 12
 #: Attribute of the file of draws that identifies the record written with it.
 RECORD_SHA256 = "record_sha256"
+#: Row of the summary: number of readings that the draws cannot predict from all others.
+UNRELIABLE = "num_loo_unreliable"
 #: Statistics that only some kernels count.
 _COUNTED = "num_divergences", "num_return_audits", "num_return_disagreements"
 
@@ -284,5 +286,5 @@ def summary_with_totals(posterior: PosteriorStatistics) -> pd.DataFrame:
         loo = posterior.fit.leave_one_out()
         for name, (estimate, error) in loo.totals().items():
             table.loc[name, ["mean", "sd"]] = estimate, error
-        table.loc["num_loo_unreliable", "mean"] = (~loo.is_reliable).sum()
+        table.loc[UNRELIABLE, "mean"] = (~loo.is_reliable).sum()
     return table

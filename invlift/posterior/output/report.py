@@ -30,6 +30,7 @@ from invlift.posterior.figures.style import (
 )
 from invlift.posterior.names import CONDUCTIVITY, FIELD, MESH_ERROR
 from invlift.posterior.output.files import (
+    UNRELIABLE,
     number_style,
     some_draws,
     summary_with_totals,
@@ -253,7 +254,14 @@ def _summary(posterior: Posterior) -> Iterator[str]:
     if names := parameters_of(posterior):
         text = f"Histograms of {', '.join(names)} with their prior densities, and pairs of them"
         yield _image(posterior.plot.parameters(names=names), text)
-    yield _table(summary_with_totals(posterior).rename(index=posterior.titles))
+    table = summary_with_totals(posterior)
+    yield _table(table.rename(index=posterior.titles))
+    if UNRELIABLE in table.index and table["mean"][UNRELIABLE] > 0:
+        yield _hint(
+            f"{UNRELIABLE} is the number of readings that the draws cannot predict from all other "
+            "readings. Few accurate readings are often among them; draws and maps are correct. "
+            "Use invlift loo --refit for these readings."
+        )
     yield _hint(
         "q05 to q95 is a 90 % interval. mcse_mean is how far the mean would move with another "
         "seed. ess is the effective number of independent draws, r_hat the disagreement between "
