@@ -10,6 +10,8 @@ from invlift.app.checks.field import check_sensors
 from invlift.app.checks.times import check_times
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
+from invlift.fem.equations.surveys import apart, as_one
+from invlift.tables.sensors import read_sensors
 
 SENSORS = "x,y,value,survey\n0.3,0.4,2.1,1998\n0.6,0.7,1.4,2004\n0.8,0.2,3.1,1998\n"
 AT_TIMES = "x,y,time,value\n0.3,0.4,-1.0,2.1\n0.3,0.4,0.1,2.0\n0.6,0.7,0.4,1.4\n"
@@ -33,6 +35,23 @@ def test_rows_of_a_survey_are_read_at_its_own_field(tmp_path):
     alone = build_problem(read_problem(plain)).model
     before, after = readings(alone, phi), readings(alone, phi + change)
     np.testing.assert_allclose(found, [before[0], before[2], after[1]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("column", ["", "experiment"])
+def test_a_simulated_table_has_the_experiments_of_the_given_one(tmp_path, column):
+    path = tmp_path / "s.csv"
+    names = ["east", "west", "east"] if column else ["other"] * 3
+    lines = SENSORS.replace("survey", f"survey,{column or 'note'}").split()
+    rows = [f"{line},{name}" for line, name in zip(lines[1:], names, strict=True)]
+    path.write_text("\n".join([lines[0], *rows]) + "\n")
+    table = read_sensors(path, 2)
+    parts = {name: table.take(np.flatnonzero(table.surveys == name)) for name in ("1998", "2004")}
+    written = apart(as_one(parts))
+    if not column:
+        assert written.experiments is None
+        return
+    assert written.experiments.tolist() == ["east", "east", "west"]
+    assert as_one(parts).experiments.tolist() == ["east_1998", "east_1998", "west_2004"]
 
 
 def test_electrodes_have_surveys_of_which_impedances_are_one_unknown(tmp_path):

@@ -16,6 +16,7 @@ from invlift.app.problems import PythonSpec, noise_of, open_problem, with_readin
 from invlift.app.runs.quantities import quantities_of
 from invlift.app.studies.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
+from invlift.fem.equations.surveys import apart
 from invlift.fem.readings.sensors import Sensors
 from invlift.files.atomic import replace_on_success
 from invlift.files.output_folder import check_is_new
@@ -81,7 +82,7 @@ def _write_sensors(
     sensors, truth = simulate_readings(problem, noise, seed)
     step = _step(problem, truth)
     write_fields(truth_file, problem.mesh.points, problem.mesh.cells, *vars(step).values())
-    sensors = in_unit_of_table(spec, sensors)
+    sensors = apart(in_unit_of_table(spec, sensors))
     with replace_on_success(out) as temporary:
         (write_sensors if sensors.electrodes is None else write_voltages)(temporary, sensors)
     kind = "of the problem file" if sigma is None else f"{sigma:g}"

@@ -160,6 +160,15 @@ def as_one(tables: Mapping[str, Sensors]) -> Sensors:
     return concatenated(named)
 
 
+def apart(sensors: Sensors) -> Sensors:
+    """Return a table of :func:`as_one` with the experiments' own names, as its rows were given."""
+    if sensors.surveys is None or sensors.experiments is None:
+        return sensors
+    pairs = zip(sensors.experiments.tolist(), sensors.surveys.tolist(), strict=True)
+    own = ["" if each == survey else each.removesuffix(f"_{survey}") for each, survey in pairs]
+    return replace(sensors, experiments=np.array(own) if any(own) else None)
+
+
 def _field_of(name: str, model: ForwardModel) -> FieldPlaces:
     """Return the field places of a survey's model, or raise an error if it has no field."""
     fields = model.on_mesh.fields
