@@ -235,14 +235,15 @@ def _remedy(problem: InverseProblem, ratio: float, does_hold: bool) -> str:
     possible = sum(_num_nodes(mesh, n + 1) <= MAX_SAMPLED for n in range(MAX_TIMES))
     times, other = min(needed, possible), "or refine the mesh"
     in_file, in_python = f"{times}", f"refine_solution={times}"
+    size = f" (the equation then has about {_num_nodes(mesh, times):,} nodes)"
     if needed > possible:
         if does_hold and not problem.model.is_corrected:
-            in_file, in_python = '"mode"', "corrected_at_mode(problem)"
+            in_file, in_python, size = '"mode"', "corrected_at_mode(problem)", ""
         elif times <= done:
             return "refine the mesh at these readings"
         else:
             other = "and refine the mesh at these readings"
-    return f"set [mesh] refine_solution = {in_file}, in Python {in_python}, {other}"
+    return f"set [mesh] refine_solution = {in_file}{size}, in Python {in_python}, {other}"
 
 
 @partial(Program, effort="none")
