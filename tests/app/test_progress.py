@@ -71,3 +71,20 @@ def test_a_terminal_shows_bars_and_a_program_nothing(monkeypatch):
     with if_watched(display, ["chain 0"], 10) as tell:
         tell("chain 0", 5, "sampling")
     assert not unwatched.getvalue()
+
+
+def test_lines_say_how_long_it_will_take(monkeypatch):
+    now = iter([0.0, 100.0, 110.0, 150.0, 1200.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    shown = io.StringIO()
+    with display(Console(file=shown), ["chain 0"], 100) as tell:
+        tell("chain 0", 0, "compiling")
+        for num_done in (10, 20, 50, 100):
+            tell("chain 0", num_done, "sampling")
+    assert shown.getvalue().splitlines() == [
+        "chain 0: 0/100 compiling",
+        "chain 0: 10/100 sampling",
+        "chain 0: 20/100 sampling, about 80 s left",
+        "chain 0: 50/100 sampling, about 62 s left",
+        "chain 0: 100/100 sampling",
+    ]

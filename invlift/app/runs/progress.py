@@ -65,18 +65,31 @@ def display(
 def _now_and_then(
     total: int | None, show: Callable[[str], None]
 ) -> Callable[[str, int, str], None]:
-    """Return a function that shows a line for each name every ten seconds, and the last line."""
+    """Return a function that shows a line for each name every ten seconds, and the last line.
+
+    With a total each line ends with the time that is left, by the pace since the first progress.
+    """
     lock, last_time, of_total = threading.Lock(), {}, f"/{total}" if total else ""
+    first: dict[str, tuple[float, int]] = {}
 
     def show_line(name: str, num_done: int, text: str) -> None:
         with lock:
             now = time.monotonic()
+            began, num = first.setdefault(name, (now, num_done)) if num_done else (now, 0)
             if now - last_time.get(name, -LINE_INTERVAL) < LINE_INTERVAL and num_done != total:
                 return
             last_time[name] = now
+        if total and num < num_done < total:
+            text += (
+                f", about {_rounded((now - began) * (total - num_done) / (num_done - num))} left"
+            )
         show(f"{name}: {num_done}{of_total} {text}")
 
     return show_line
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} min"
 
 
 @contextmanager
