@@ -163,10 +163,10 @@ class NumPyroProblem(InverseProblem):
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """Return latent and deterministic sites by name, and middles and scores of the readings.
 
-        ``predicted`` (d,) holds the middles of their distributions, ``noise_score`` (d,) the
-        scores.
+        ``predicted`` (d,) holds the middles of their distributions, ``noise_score`` (d,) standard
+        normal variables with their probabilities.
         """
-        trace = self.model.at(coefficients)
+        trace = self.model.sites.described(coefficients, self.model.data)
         return trace.values | {"predicted": trace.centres, "noise_score": trace.scores}
 
     def simulate(self, rng: np.random.Generator) -> tuple[NumPyroProblem, np.ndarray]:

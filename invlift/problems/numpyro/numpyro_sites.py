@@ -17,7 +17,12 @@ from invlift.errors import InputError
 from invlift.unknowns.axes import Axes
 from invlift.unknowns.distributions.base import log_normal
 from invlift.unknowns.distributions.of_numpyro import Coordinate
-from invlift.unknowns.distributions.scores import centre_of, log_rest_of, score_of
+from invlift.unknowns.distributions.scores import (
+    centre_of,
+    log_rest_of,
+    normal_score_of,
+    score_of,
+)
 from invlift.unknowns.distributions.whitening import (
     coordinate_shape,
     exact_whitening,
@@ -115,8 +120,26 @@ class Sites(NamedTuple):
 
     def at_parts(self, parts: Sequence[jax.Array], data: Mapping[str, jax.Array]) -> Trace:
         """Evaluate the model as :meth:`at`, at the variables of each latent site."""
+        return self._traced(self._walked(parts, data))
+
+    def described(self, white: jax.Array, data: Mapping[str, jax.Array]) -> Trace:
+        """Evaluate the model as :meth:`at`, with the normal scores of readings as scores, (d,).
+
+        See :func:`~invlift.unknowns.distributions.scores.normal_score_of`.
+        """
+        walk = self._walked(self.split(white), data)
+        for site in self.lifted:
+            normal = normal_score_of(walk.given[site.name], walk.data[site.name])
+            if normal is not None:
+                walk.scores[site.name] = _used(site, normal)
+        return self._traced(walk)
+
+    def _walked(self, parts, data) -> _Walk:
         walk = _Walk(self, parts, data)
         self._run(walk)
+        return walk
+
+    def _traced(self, walk: _Walk) -> Trace:
         scores = [walk.scores[site.name] for site in self.lifted]
         centres = [walk.centres[site.name] for site in self.lifted]
         return Trace(
@@ -125,9 +148,8 @@ class Sites(NamedTuple):
 
     def masks(self, white: jax.Array, data: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """Return masks that are arrays of sites with scores, (k,) by name, at variables (m,)."""
-        walk = _Walk(self, self.split(white), data)
-        self._run(walk)
-        masks = {site.name: walk.masks[site.name] for site in self.lifted}
+        walk = self._walked(self.split(white), data)
+        masks = {site.name: mask_of(walk.given[site.name]) for site in self.lifted}
         return {name: jnp.ravel(mask) for name, mask in masks.items() if mask is not True}
 
     def draw(self, rng_key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
@@ -263,7 +285,7 @@ class _Walk(_Filled):
         self.observed = {site.name: site for site in sites.observed}
         self.names = {*self.latent, *self.observed}
         self.data = jax.tree.map(jnp.asarray, dict(data))
-        self.values, self.scores, self.centres, self.masks = {}, {}, {}, {}
+        self.values, self.scores, self.centres, self.given = {}, {}, {}, {}
         self.log_reference = jnp.zeros(())
 
     def postprocess_message(self, msg) -> None:
@@ -292,7 +314,7 @@ class _Walk(_Filled):
     def _observe(self, site, msg):
         value, scale = msg["value"], msg["scale"]
         if site.size:
-            self.masks[site.name] = mask_of(msg["fn"])
+            self.given[site.name] = msg["fn"]
             self.scores[site.name] = scores = _used(site, score_of(msg["fn"], value))
             self.centres[site.name] = _used(site, centre_of(msg["fn"], value.shape))
             rest = log_rest_of(msg["fn"], value)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
+from jax.scipy.special import ndtri
 from numpyro.distributions import transforms
 
 from invlift.unknowns.distributions import student_t
@@ -45,6 +46,22 @@ def score_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
         return None if score is None or score.shape != shape else score
     kind = _kind(given)
     return None if kind is None else kind.of(given, value)
+
+
+def normal_score_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
+    """Return standard normal variables with the probabilities of values, in their shape.
+
+    None if the scores of :func:`score_of` are normal already, or the distribution function is not
+    known.
+    """
+    given = unwrapped(given)
+    if given.event_shape or type(given) in _ARE_NORMAL:
+        return None
+    try:
+        probability = given.cdf(value)
+    except NotImplementedError:
+        return None
+    return ndtri(jnp.clip(probability, 1e-300, 1.0 - 1e-16))
 
 
 def log_rest_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
@@ -169,6 +186,8 @@ _SCORES = (
         dist.VonMises: _Score(_von_mises, _location),
     }
 )
+#: Distributions of single values whose scores are standard normal, those of Student's t nearly.
+_ARE_NORMAL = (dist.Normal, dist.LogNormal, dist.StudentT)
 #: Distributions in which single values have a positive probability.
 WITH_ATOMS = (dist.Delta, dist.HurdleProbs)
 _LOG_RESTS = {
