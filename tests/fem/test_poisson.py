@@ -432,7 +432,7 @@ def refused(match, mesh=None, **changes):
             {"source": np.array([1.0, 0, np.inf] + 13 * [0.0])},
         ),
         (r"^source: expected 16 values.* 18 in cells.*\(5,\)", {"source": np.ones(5)}),
-        (r"^source: expected a finite number", {"source": "heat"}),
+        (r"^source: expected a number, an expression .*found 'heat'", {"source": "heat"}),
         (r"^dirichlet, left: expected 16 nodal", {"dirichlet": {"left": np.ones(4)}}),
         (r"^dirichlet, left: .*nan at", {"dirichlet": {"left": np.full(16, np.nan)}}),
         (r"^neumann, right: .*found nan", {"neumann": {"right": np.nan}}),
