@@ -43,9 +43,10 @@ class PosteriorDraws:
     noise, standards : ReadingNoise or None, Standards
         The noise gives new readings and the likelihood of the readings. The standards are limits
         for the statistics of the sampler: the `standards` of the run.
-    num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
-        Number of draws per chain that the user requested, compile time in seconds, and whether
-        the run was stopped before its end.
+    num_draws_requested, num_chains_requested : int or None
+        Numbers of draws per chain and of chains that the user requested.
+    compile_seconds, is_interrupted : float, bool or None
+        Compile time in seconds, and whether the run was stopped before its end.
     exceedance : sequence of float
         Thresholds of the conductivity, in its unit. The probability of exceeding each is one of
         the fields.
@@ -78,6 +79,7 @@ class PosteriorDraws:
     noise: ReadingNoise | None = None
     standards: Standards = NO_STANDARDS
     num_draws_requested: int | None = None
+    num_chains_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
     exceedance: Sequence[float] = ()

@@ -58,9 +58,10 @@ class Posterior(PosteriorStatistics):
         The noise, for new readings and likelihoods of readings.
     standards : Standards, optional
         Limits for the statistics of the sampler.
-    num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
-        Number of draws per chain that the user requested, compile time in seconds, and whether
-        the run was stopped early.
+    num_draws_requested, num_chains_requested : int or None
+        Numbers of draws per chain and of chains that the user requested.
+    compile_seconds, is_interrupted : float, bool or None
+        Compile time in seconds, and whether the run was stopped early.
     exceedance : sequence of float, optional
         Conductivities, in their unit, for which the probability of a larger one is a field.
     materials : mapping of str to float or str, optional

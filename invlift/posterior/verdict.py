@@ -152,6 +152,11 @@ def verdict_of(posterior: PosteriorStatistics) -> Verdict:
             num_draws < num_requested, WARNING,
             f"the run stopped after {num_draws} of {num_requested} draws per chain", MORE_DRAWS,
         ),
+        Rule(  # a chain may be slow because it is elsewhere
+            num_chains < (posterior.num_chains_requested or 0), WARNING,
+            f"{num_chains} of {posterior.num_chains_requested} chains are judged; the others have "
+            "too few draws, and may be slow in another part of the posterior", MORE_DRAWS,
+        ),
         Rule(
             num_draws < MIN_DRAWS, REASON,
             f"{num_draws} draws per chain are too few to judge; {MIN_DRAWS} are the least",

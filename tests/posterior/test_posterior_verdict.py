@@ -215,6 +215,13 @@ def test_interrupted_run_is_noted_but_judged_by_its_draws(chains):
     assert any("--resume" in advice for advice in verdict.advice)
 
 
+def test_chains_that_are_left_out_are_noted(chains):
+    num = len(chains)
+    (warning,) = judged(chains, num_chains_requested=num + 2).warnings
+    assert warning.startswith(f"{num} of {num + 2} chains are judged")
+    assert not judged(chains, num_chains_requested=num).warnings
+
+
 @pytest.mark.parametrize(
     ("share", "is_converged", "num_warnings"), [(0.02, True, 0), (0.1, True, 1), (0.5, False, 0)]
 )

@@ -286,7 +286,7 @@ def read_chains(
     store = CheckpointStore(folder, run).claim(is_resuming=True)
     states = [store.load(chain, plan) for chain in store.chains()]
     chains = cut_to_one_length([gather(plan, state) for state in states])
-    return Run(chains, 0.0, True, kernel.standards)
+    return Run(chains, 0.0, True, kernel.standards, num_chains_requested=len(states))
 
 
 def _next_goal(

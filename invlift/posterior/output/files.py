@@ -178,6 +178,7 @@ def record_of(posterior: PosteriorStatistics) -> dict[str, Any]:
         "num_chains": len(chains),
         "num_draws": posterior.num_draws,
         "num_draws_requested": posterior.num_draws_requested,
+        "num_chains_requested": posterior.num_chains_requested,
         **{name: [getattr(chain, name) for chain in chains] for name in numbers},
         "acceptance_rate": [_acceptance_rate(part) for part in stats],
         **{name: total(stats, name) for name in totals},

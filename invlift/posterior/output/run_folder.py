@@ -38,8 +38,8 @@ DRAWS, RECORD = "posterior.nc", "run.json"
 PROBLEM_FILES = "problem.toml", "problem.py"
 #: Entries of the record that belong to the posterior, and those that belong to its chains.
 _RECORDED = {
-    "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "materials",
-    "objections", "doubts",
+    "num_draws_requested", "num_chains_requested", "compile_seconds", "is_interrupted",
+    "exceedance", "materials", "objections", "doubts",
 }  # fmt: skip
 _OF_CHAINS = {"step_size", "warmup_seconds", "sampling_seconds"}
 #: Largest size of a text file of a run that is read, bytes.
@@ -58,6 +58,7 @@ class Record(BaseModel):
     num_chains: int | None = None
     num_draws: int | None = None
     num_draws_requested: int | None = None
+    num_chains_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
     exceedance: list[float] = []

@@ -114,7 +114,8 @@ def run_chains(
     chains = cut_to_one_length(scheduler.hand_over())
     seconds = scheduler.workers.compile_seconds
     num_requested = plan.num_draws if next_goal is None else None
-    return Run(chains, seconds, is_interrupted, plan.kernel.standards, num_requested)
+    parts = is_interrupted, plan.kernel.standards, num_requested, num_chains
+    return Run(chains, seconds, *parts)
 
 
 class _Scheduler:

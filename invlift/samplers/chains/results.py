@@ -27,6 +27,8 @@ class Run:
         Standards by which the kernel's statistics are judged.
     num_draws_requested : int or None
         Requested number of draws of each chain; None if the run decides it, or if not known.
+    num_chains_requested : int or None
+        Number of chains that the run began with; None if not known.
     problem : str
         Digest of the problem that was sampled; empty if not known.
     """
@@ -36,6 +38,7 @@ class Run:
     is_interrupted: bool
     standards: Standards
     num_draws_requested: int | None = None
+    num_chains_requested: int | None = None
     problem: str = ""
 
     def __repr__(self) -> str:
