@@ -14,12 +14,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jax.scipy.special import exp1
 from scipy.optimize import least_squares
 
 import invlift
 
 HERE = Path(__file__).parent
+
+
+#: Coefficients of E1 for u below and above 1, highest power first (Abramowitz & Stegun 1964, 5.1.53
+#: and 5.1.56).
+BELOW = np.array([0.00107857, -0.00976004, 0.05519968, -0.24991055, 0.99999193, -0.57721566])
+ABOVE = np.array([1.0, 8.5733287401, 18.0590169730, 8.6347608925, 0.2677737343])
+UNDER = np.array([1.0, 9.5733223454, 25.6329561486, 21.0996530827, 3.9584969228])
+
+
+@jax.custom_jvp
+def well_function(u):
+    """W(u) = E1(u), with an error below 3e-7; JAX's own functions take seconds for some u."""
+    small, large = jnp.minimum(u, 1.0), jnp.maximum(u, 1.0)
+    of_large = jnp.exp(-large) / large * jnp.polyval(ABOVE, large) / jnp.polyval(UNDER, large)
+    return jnp.where(u < 1.0, jnp.polyval(BELOW, small) - jnp.log(small), of_large)
+
+
+@well_function.defjvp
+def _derivative(values, tangents):
+    (u,), (du,) = values, tangents
+    return well_function(u), -jnp.exp(-u) / u * du
 
 
 def theis(table, rate, storage):
@@ -30,7 +50,7 @@ def theis(table, rate, storage):
     def heads(log_conductivity, storage):
         """In m, at distances in m and times in d."""
         transmissivity = jnp.exp(log_conductivity)
-        drawdown = exp1(distance**2 * storage / (4.0 * transmissivity * times))
+        drawdown = well_function(distance**2 * storage / (4.0 * transmissivity * times))
         return -rate / (4.0 * jnp.pi * transmissivity) * drawdown
 
     unknowns = {
