@@ -134,7 +134,9 @@ class Noise(Module):
         return np.asarray(self.transform(jax.device_put(rng.standard_normal(size)), *shape))
 
     def scores(self, eta: jax.Array) -> jax.Array:
-        """Standard normal variables with the probabilities of eta; a subclass may override it.
+        """Return standard normal variables with the probabilities of eta.
+
+        A subclass whose eta is not standard normal overrides it; p-values and PIT come from it.
 
         Parameters
         ----------
@@ -144,7 +146,7 @@ class Noise(Module):
         Returns
         -------
         (d,)
-            Eta itself, where :meth:`log_ratio` is small.
+            Eta itself, which is standard normal if :meth:`log_ratio` is 0.
         """
         return eta
 

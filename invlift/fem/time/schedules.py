@@ -122,7 +122,7 @@ Schedule = Steps | Oscillation | FunctionOfTime
 
 
 class ChangingField(NamedTuple):
-    """A field that changes in time; make one with :func:`changing_field`.
+    """A field that changes in time: the values on a mesh of an expression in places and the time.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ def changing_field(mesh: Mesh, expression: str, name: str | KeyPath) -> Changing
         A sum of products of expressions in x, y and z and expressions in t:
         ``"12.5 - 0.002 * x + exp(-y) * sin(2 * pi * t / 86400)"``.  The times are as for
         :func:`function_of_time`.
-    name : str
+    name : str or path
         Name of the value in error messages.
 
     Returns
