@@ -142,10 +142,8 @@ def _check_are_no_dates(
     times: np.ndarray, places: Sequence[str | KeyPath], clock: Clock, has_unit: bool = False
 ) -> None:
     """Refuse times that are all dates as numbers: 20240403, or days or seconds since an epoch."""
-    texts = pd.Series(times).map("{:.15g}".format)
-    of_marks = pd.to_datetime(texts, format="%Y%m%d", errors="coerce")
-    if np.all((times >= 19000101) & (times <= 21001231)) and of_marks.notna().all():
-        date, of = of_marks[0], ""
+    if (dates := _as_dates(times)).size:
+        date, of = pd.Timestamp(dates[0]), ""
     elif clock.start is not None and (of := _epoch_near(times, clock, has_unit)):
         unit, epoch = _EPOCHS[of]
         date, of = epoch + pd.to_timedelta(times[0], unit), f" {of}"
@@ -154,6 +152,15 @@ def _check_are_no_dates(
     expected = "a number, or a date with marks such as 2024-04-03"
     found = f"{times[0]:.15g}, which may be the date {date:%d %B %Y}{of}"
     raise InputError(places[0], expected, found, "write the date with marks: 2024-04-03")
+
+
+def _as_dates(times: np.ndarray) -> np.ndarray:
+    """Return times such as 20240403 as dates, (n,); empty if not all are dates."""
+    if not np.all((times >= 19000101) & (times <= 21001231)):  # no text of 100,000 times is made
+        return np.zeros(0, "datetime64[ns]")
+    texts = pd.Series(times).map("{:.15g}".format)
+    dates = pd.to_datetime(texts, format="%Y%m%d", errors="coerce")
+    return dates.to_numpy() if dates.notna().all() else np.zeros(0, "datetime64[ns]")
 
 
 #: Numbers that programs write for dates: unit and date of 0.
