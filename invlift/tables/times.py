@@ -308,7 +308,9 @@ def read_steps(
     if not len(table.rows):
         expected = "rows of a time and the value from then on"
         raise InputError(table.name, expected, "none", "add them")
-    units = [without_unit(each)[1] if clock else "" for each in table.columns]
+    units = [without_unit(each)[1] for each in table.columns]
+    if clock is None:
+        units[names.index(TIME)] = ""
     table = table.renamed(names, units)
     times = with_times(table, TIME, clock or Clock()).array(TIME)
     table = table.with_numbers([STRENGTH])

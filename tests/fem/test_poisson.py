@@ -18,6 +18,7 @@ from invlift.fem.equations.assembly import assemble_poisson
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.fem.time.schedules import steps
 
 readings = jax.jit(lambda forward, phi: forward(phi))
 linearisation = jax.jit(lambda forward, phi: forward.linearise(phi))
@@ -480,6 +481,7 @@ def test_a_mesh_held_everywhere_is_refused():
 def test_sources_of_overlapping_subdomains_add_up():
     mesh = box_mesh(2, 6)
     mesh = replace(mesh, subdomains=mesh.subdomains | {"body": np.arange(mesh.num_cells)})
+    at_times = locate(mesh, sensors_from_arrays(np.full((1, 2), 0.5), np.zeros(1), times=[1.0]))
     observation, phi = observe(mesh, interior_points(2, 8)), jnp.zeros(mesh.num_nodes)
 
     def value(source):
@@ -489,3 +491,9 @@ def test_sources_of_overlapping_subdomains_add_up():
     expected = value({"low": 1.0, "high": 3.0})
     np.testing.assert_allclose(value({"body": 1.0, "high": 2.0}), expected, rtol=1e-12)
     np.testing.assert_allclose(value({"high": 2.0, "body": 1.0}), expected, rtol=1e-12)
+    # Other numbers of overlapping subdomains contradict each other.
+    for key in ("thickness", "storage", "known"):
+        held = steps([[0.0, 1.0]]) if key == "storage" else 1.0
+        options = {key: {"body": 1.0, "high": 2.0}}
+        with pytest.raises(InputError, match="high: expected a subdomain that no other overlaps"):
+            assemble_poisson(mesh, at_times, source=0.0, dirichlet={"left": held}, **options)

@@ -1,6 +1,7 @@
 """Fields in time against modes: the eigenvectors of an independent assembly, exact at all times."""
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import numpy as np
@@ -419,6 +420,54 @@ def test_moments_of_intervals_are_those_of_exact_modes():
     assert relative_error(evaluate(means, phi), exact) < 0.01 * TOLERANCE
 
 
+def test_the_flux_through_a_held_side_contains_its_storage():
+    mesh, conditions = box_mesh(2, 5), all_that_changes(2)
+    phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
+    modes, nodes = Modes(mesh, phi), np.polynomial.legendre.leggauss(40)
+
+    def model_of(times, lengths, **conditions):
+        kind = {"kinds": ["flux"] * len(times), "over": ["left"] * len(times)}
+        places = np.full((len(times), 2), np.nan)
+        columns = {"times": times, "averaged_over": lengths} | kind
+        table = sensors_from_arrays(places, np.zeros(len(times)), **columns)
+        return assemble_poisson(mesh, locate(mesh, table), storage=STORAGE, **conditions)
+
+    def integral(function, begin, end):
+        """With points that are close together after the beginning."""
+        at = 0.5 * (nodes[0] + 1.0)
+        slopes = (end - begin) * 2.0 * at**3 * nodes[1]
+        return slopes @ [function(begin + (end - begin) * each**4) for each in at]
+
+    def flux(solution, rate, load):
+        return (modes.stiffness @ solution + modes.mass @ rate - load)[modes.held].sum()
+
+    def flux_at(time, stores=1.0, close=1e-6):
+        rate = stores * (modes.at(time + close) - modes.at(time - close)) / (2.0 * close)
+        well = WELL.values[WELL.times < time][-1]
+        air = AIR.values[-1] if time > 2.0 else AIR.before
+        load = modes.source + air * modes.exchanged + well * modes.well
+        return flux(modes.at(time), rate, load)
+
+    # The last is a mean over the jump at 0.2, at which the nodes of the side store at once.
+    times, lengths = np.array([0.19, 0.21, 0.8, 5.0, 0.5]), np.array([np.nan] * 4 + [0.3])
+    stored = modes.mass @ (modes.at(0.5) - modes.at(0.2))
+    mean = (stored[modes.held].sum() + integral(partial(flux_at, stores=0.0), 0.2, 0.5)) / 0.3
+    exact = np.append([flux_at(time) for time in times[:4]], mean)
+    found = evaluate(model_of(times, lengths, **conditions), phi)
+    assert relative_error(found, exact) < TOLERANCE
+    # A value that is a function of time.
+    ramp = {"dirichlet": {"left": "1 + 0.7 * t"}, "robin": {"right": (EXCHANGE, 1.0)}}
+    ramp["source"] = 0.0
+    found = evaluate(model_of(times[2:4], lengths[2:4], **ramp), phi)
+    at_rest = np.ones(mesh.num_nodes)
+    exact = [
+        flux(at_rest + 0.7 * integral(modes.after_held, 0.0, time), 0.7 * modes.after_held(time),
+             modes.exchanged)
+        for time in times[2:4]
+    ]  # fmt: skip
+    assert relative_error(found, exact) < TOLERANCE
+
+
 def test_intervals_that_make_no_mean_are_one_line():
     where = r"sensors, row 2, column averaged_over: expected "
     for columns, message in (
@@ -475,6 +524,8 @@ def test_mistakes_are_one_line(tmp_path):
     table.write_text("Time [s],strength\n60,0\n0,-0.003\n")
     read = read_steps(table)
     assert (read.times.tolist(), read.values.tolist()) == ([0.0, 60.0], [-0.003, 0.0])
+    table.write_text("time,strength [l/s]\n0,3\n")
+    assert read_steps(table, unit="m^3/s").values.tolist() == [0.003]
     table.write_text("time,strength\n0,x\n")
     with pytest.raises(InputError, match=r"rates\.csv, row 2, column strength: expected a number"):
         read_steps(table)

@@ -53,8 +53,8 @@ def assemble_poisson(
     observation : Observation
         The located readings, from :func:`invlift.locate`.
     source : float, str, dict or array
-        f: a number, a value for each named subdomain (zero elsewhere), or values at the nodes or
-        cells; or a text.
+        f: a number, a value for each named subdomain (zero elsewhere; values add up where
+        subdomains overlap), or values at the nodes or cells; or a text.
     dirichlet : dict
         Named boundary -> value of u, a number, a text, an array over the nodes, or a
         :func:`invlift.random_field`.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import skfem
 
-from invlift.errors import InputError, KeyPath
+from invlift.errors import InputError, KeyPath, positive_number
 from invlift.fem.equations.discretisation import (
     boundary_load,
     facet_basis,
@@ -238,6 +238,26 @@ def _at_point(mesh: Mesh, where: str, point: Sequence[float]) -> tuple[np.ndarra
         remedy = "move it to one of its sides"
         raise InputError(where, "a place beside the barrier", f"{place.tolist()}, on it", remedy)
     return mesh.cells[cells[0]], weights[0]
+
+
+def numbers_of_subdomains(
+    mesh: Mesh, key: str, given: Mapping[str, float], remedy: str = "correct it"
+) -> np.ndarray:
+    """Return positive numbers of named subdomains in their cells, (num_cells,), NaN elsewhere.
+
+    Raises
+    ------
+    InputError
+        If there is no such subdomain, a value is not a positive number, or two subdomains overlap.
+    """
+    numbers = np.full(mesh.num_cells, np.nan)
+    for name, value in given.items():
+        cells, value = mesh.cells_of(name, (key, name)), positive_number((key, name), value, remedy)
+        if not np.isnan(numbers[cells]).all():
+            expected, apart = "a subdomain that no other overlaps", "name disjoint ones"
+            raise InputError((key, name), expected, "one that another overlaps", apart)
+        numbers[cells] = value
+    return numbers
 
 
 def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:

@@ -19,7 +19,7 @@ from scipy.sparse import block_diag, csr_array
 from skfem.element import DiscreteField
 
 from invlift.errors import InputError, positive_number
-from invlift.fem.equations.conditions import exchange_load, facet_mass
+from invlift.fem.equations.conditions import exchange_load, facet_mass, numbers_of_subdomains
 from invlift.fem.equations.discretisation import OfThickness, cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_arguments import Functionals, Input
@@ -148,9 +148,7 @@ def _thickness(mesh: Mesh, given) -> np.ndarray:
         remedy = "leave it out"
         raise InputError("thickness", "none of a body in space", "one", remedy)
     if isinstance(given, Mapping):
-        values = np.full(mesh.num_cells, np.nan)
-        for name, value in given.items():
-            values[mesh.cells_of(name, ("thickness", name))] = value
+        values = numbers_of_subdomains(mesh, "thickness", given)
     else:
         of_text = isinstance(given, str)
         values = mesh.field(given, "thickness") if of_text else np.asarray(given, dtype=float)
@@ -175,15 +173,8 @@ def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndar
         If there is no such subdomain, a value is not a positive number, two subdomains overlap, or
         the conductivity is known everywhere.
     """
-    logarithms = np.full(mesh.num_cells, np.nan)
-    for name, value in (known or {}).items():
-        where = ("conductivity", name)
-        cells = mesh.cells_of(name, where)
-        value = positive_number(where, value, "give its conductivity")
-        if not np.isnan(logarithms[cells]).all():
-            expected, remedy = "a subdomain that no other overlaps", "name disjoint ones"
-            raise InputError(where, expected, "one that another overlaps", remedy)
-        logarithms[cells] = np.log(value)
+    remedy = "give its conductivity"
+    logarithms = np.log(numbers_of_subdomains(mesh, "conductivity", known or {}, remedy))
     if not np.isnan(logarithms).any():
         remedy = "leave out the one in which it is to be found"
         raise InputError("conductivity", "a part where it is unknown", "none", remedy)

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from invlift.errors import InputError, KeyPath, errors_at, positive_number
-from invlift.fem.equations.conditions import changed, entries
+from invlift.fem.equations.conditions import changed, entries, numbers_of_subdomains
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form
 from invlift.fem.equations.experiments import (
@@ -357,12 +357,10 @@ def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]
         return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
     if is_distribution(storage):
         return form(), {STORAGE: one_number(STORAGE, storage, is_positive=True)}
-    values = np.full(body.mesh.num_cells, np.nan)
-    named = storage if isinstance(storage, Mapping) else {"": storage}
-    for name, value in named.items():
-        where = (STORAGE, name) if name else STORAGE
-        cells = body.mesh.cells_of(name, where) if name else slice(None)
-        values[cells] = positive_number(where, value, "correct the storage")
+    if isinstance(storage, Mapping):
+        values = numbers_of_subdomains(body.mesh, STORAGE, storage)
+    else:
+        values = np.full(body.mesh.num_cells, positive_number(STORAGE, storage))
     if np.isnan(values).any():
         expected = "the storage of each subdomain"
         found = f"{np.count_nonzero(np.isnan(values))} cells without one"

@@ -12,7 +12,7 @@ import numpy as np
 from invlift.errors import InputError, KeyPath, as_input_error
 from invlift.fem.mesh.expressions import evaluate, names_in
 from invlift.fem.time.moments import moment_of
-from invlift.fem.time.shifts import distinct_rows, response_rates, weights_of
+from invlift.fem.time.shifts import distinct_rows, impulse_at, response_rates, weights_of
 
 #: Largest interpolation error as a fraction of the value's range, and the largest number of
 #: intervals.
@@ -78,14 +78,17 @@ class FunctionOfTime(NamedTuple):
             sizes = largest[:, None] * at[:, None] * _decaying(np.outer(at, rates))[1]
             means = (integrals[last] - integrals[first]) / np.where(over > 0.0, over, 1.0)[:, None]
             wanted = np.where(over[:, None] > 0.0, means, responses[last])
+            slopes = _slopes(*lines, ends, over)
             for row in np.flatnonzero(of_order > 0.0):
+                interval = ends[row], over[row], of_order[row]
                 wanted[row] = moment_of(
-                    lambda times: _responses(rates, times, *lines)[0],
-                    ends[row], over[row], of_order[row],
-                )  # fmt: skip
+                    lambda times: _responses(rates, times, *lines)[0], *interval
+                )
+                slopes[row] = moment_of(lambda times: _slopes(*lines, times), *interval)
+                slopes[row] += lines[1][0] * impulse_at(*interval)
             found[later] = [
                 weights_of(shifts, rates, *each) if each[1][0] > 0.0 else 0.0 * shifts
-                for each in zip(wanted, sizes[last], strict=True)
+                for each in zip(wanted, sizes[last], slopes, strict=True)
             ]
         return found[which]
 
@@ -162,6 +165,17 @@ def function_of_time(function: str | Callable, where: str = "function of time") 
 
     made = FunctionOfTime(function, 0.0, where)
     return made._replace(before=float(made.at(np.zeros(1))[0]))
+
+
+def _slopes(knots, values, ends, over=0.0) -> np.ndarray:
+    """Return derivatives of the value at times, (n,), or their means over intervals before.
+
+    A mean contains the jump at time 0, if the interval does.
+    """
+    at_ends, at_begins = (np.interp(at, knots, values) for at in (ends, ends - over))
+    means = (at_ends - np.where(ends - over > 0.0, at_begins, 0.0)) / np.where(over > 0, over, 1.0)
+    slopes = np.interp(ends, knots, np.gradient(values, knots[1], edge_order=2))
+    return np.where(over > 0.0, means, slopes)
 
 
 def _responses(rates, times, knots, values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,6 +5,10 @@ that oscillates with frequency omega has the response 1 / (r + i omega), whose r
 with it.  Means over an interval are handled in the same way.  Each response is approximated for all
 r at once by a sum of w_j / (r + s_j), with real positive shifts s_j and weights from least squares.
 Here 1 / (r + s_j) is the response of the steady equation with a reaction term s_j.
+
+The flux through a boundary where u is held also contains the storage there times the derivative of
+the held value in time.  So the sum of w_j s_j must be this derivative, which is one more row of the
+least squares.  It is 0 after a step, and a step within an interval has the mean 1 / length.
 Weideman & Trefethen (2007), "Parabolic and hyperbolic contours for computing the Bromwich
 integral", Math. Comp. 76, approximate by rational functions with complex shifts.
 """
@@ -25,6 +29,8 @@ SHORTEST = 1e-5
 #: and the highest frequency.  Then the factors by which the fitted decay rates exceed this range,
 #: the number of these rates, and the number of times at which the error is checked.
 _ENDS, _ENDS_AT, _BEYOND, _NUM_RATES, _NUM_TRIED = (1.0, 25.0), (0.1, 10.0), (1e-3, 1e4), 240, 12
+#: Weight of the row of the derivative, relative to that of a rate.
+_FIRM = 1e3
 
 
 class Shifts(NamedTuple):
@@ -74,7 +80,8 @@ def response_weights(shifts: np.ndarray, times: np.ndarray, lengths=0.0, orders=
     rows = np.zeros((len(distinct), len(shifts)))
     for row, (time, length, order) in zip(rows, distinct, strict=True):
         if time > 0.0:
-            row[:] = _fitted(shifts, rates, _after_step(rates, time, length, order))[0]
+            responses = _after_step(rates, time, length, order)
+            row[:] = _fitted(shifts, rates, responses, impulse_at(time, length, order))[0]
     return rows[which]
 
 
@@ -91,7 +98,17 @@ def oscillation_weights(shifts: np.ndarray, frequency: float) -> np.ndarray:
     This is the response after all transients: the weighted sum times exp(i omega t).
     """
     rates = response_rates(shifts)
-    return _fitted(shifts, rates, _at_frequency(rates, frequency))[0]
+    return _fitted(shifts, rates, _at_frequency(rates, frequency), 1j * frequency)[0]
+
+
+def impulse_at(time: float, length: float, order: float) -> float:
+    """Return the mean or moment of the derivative of a unit step at 0, for a time after it.
+
+    It is 0 if the step is before the interval.  A step at the beginning of the interval is in it:
+    the field at this time is that before the step.
+    """
+    is_within = length > 0.0 and time <= length * (1.0 + 1e-9)
+    return max(1.0 - time / length, 0.0) ** order / length if is_within else 0.0
 
 
 def response_rates(shifts: np.ndarray) -> np.ndarray:
@@ -131,17 +148,27 @@ def _at_frequency(rates: np.ndarray, frequency: float) -> np.ndarray:
 
 
 def weights_of(
-    shifts: np.ndarray, rates: np.ndarray, responses: np.ndarray, sizes: np.ndarray
+    shifts: np.ndarray,
+    rates: np.ndarray,
+    responses: np.ndarray,
+    sizes: np.ndarray,
+    derivative: complex,
 ) -> np.ndarray:
-    """Fit weights, (K,), to responses of modes at given rates; errors are relative to sizes."""
+    """Fit weights, (K,), to responses of modes at given rates; errors are relative to sizes.
+
+    ``derivative`` is that of the value in time, the sum of the weights times the shifts.
+    """
+    value = sizes[-1] * rates[-1]  # fast modes follow the value
+    ends = _FIRM * np.append(shifts, derivative) / (shifts.max() * value)
     terms = 1.0 / ((rates[:, None] + shifts) * sizes[:, None])
-    return np.linalg.lstsq(terms, responses / sizes, rcond=1e-14)[0]
+    rows = np.vstack([terms, ends[:-1].real])
+    return np.linalg.lstsq(rows, np.append(responses / sizes, ends[-1]), rcond=1e-14)[0]
 
 
-def _fitted(shifts, rates, responses) -> tuple[np.ndarray, np.ndarray]:
+def _fitted(shifts, rates, responses, derivative) -> tuple[np.ndarray, np.ndarray]:
     """Fit weights, (K,), to responses of modes; return them and each response's relative error."""
     sizes = np.abs(responses)
-    weights = weights_of(shifts, rates, responses, sizes)
+    weights = weights_of(shifts, rates, responses, sizes, derivative)
     return weights, ((1.0 / (rates[:, None] + shifts)) @ weights - responses) / sizes
 
 
@@ -149,9 +176,9 @@ def _error(shifts: np.ndarray, times: np.ndarray, frequencies: np.ndarray) -> fl
     rates = response_rates(shifts)
     between = np.sqrt(rates[1:-1] * rates[2:])
     worst = 0.0
-    for of_modes, values in ((_after_step, times), (_at_frequency, frequencies)):
+    for of_modes, values, turn in ((_after_step, times, 0.0), (_at_frequency, frequencies, 1j)):
         for value in values:
-            weights, at_rates = _fitted(shifts, rates, of_modes(rates, value))
+            weights, at_rates = _fitted(shifts, rates, of_modes(rates, value), turn * value)
             exact = of_modes(between, value)
             others = (1.0 / (between[:, None] + shifts)) @ weights - exact
             worst = max(worst, np.abs(at_rates).max(), np.abs(others / exact).max())
