@@ -22,6 +22,10 @@ LIMITS = "sensor_limits"
 MESH_ERROR = "mesh_error"
 #: Coordinate of readings on a mesh: the kind of each, if not all read the solution.
 KIND = "kind"
+#: Coordinates of readings on a mesh: the second point of a difference.
+SECOND_PLACE = "x2", "y2", "z2"
+#: Coordinates of readings on a mesh that say what is read, beside the place.
+WHAT_IS_READ = (KIND, "over", "radius", *SECOND_PLACE)
 
 
 def prior_sd_name(name: str) -> str:

@@ -237,8 +237,7 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
         given = table.units.get(column)
         if not unit or given == unit or column not in table.columns:
             continue
-        where = f"{table.name}, row {table.first}, column {column}"
-        expected, remedy = f"a unit that can be converted to {unit!r}", "convert the numbers"
+        where, remedy = f"{table.name}, row {table.first}, column {column}", "convert the numbers"
         if not given:
             own = others - {CONDUCTIVITY}  # its readings have no sigma
             if column == "value" and own and (of_sigma := table.units.get("sigma")):
@@ -247,9 +246,7 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
                 raise InputError(where, expected, found, remedy)
             behind |= {} if column == "value" and own else {column: unit}
             continue
-        factor = factor_between(given, unit)
-        if factor is None:
-            raise InputError(where, expected, repr(given), remedy)
+        factor = table.factor_to(column, unit)
         if column == "value" and others:
             found = f"readings of kind {min(others)} beside those of the solution"
             raise InputError(where, "readings in one unit", found, remedy)

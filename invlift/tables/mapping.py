@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError, closest
+from invlift.fem.readings.sensors import TEXTS
 from invlift.tables.dates import zone_in
 from invlift.tables.table import Table
 from invlift.units import size_of, without_unit
@@ -65,6 +66,7 @@ def with_columns(
     if len({units[each] for each in values}) > 1:
         found = ", ".join(sorted(units[each] or "none" for each in values))
         raise InputError((where, VALUE), "columns in one unit", found, "convert them to one")
+    notes = _notes_on_units(names, values, units)
     for each in set(names.values()):
         if [name.casefold() for name in renamed].count(each) > 1:
             remedy = f"rename the column that is called {each!r} and means something else"
@@ -76,7 +78,23 @@ def with_columns(
     table = _long(table, values, has_names) if values else table
     units = {names.get(each, VALUE): unit for each, unit in units.items() if unit}
     behind = [f"{each} [{units[each]}]" if each in units else each for each in table.columns]
+    table = replace(table, remarks=(*table.remarks, *notes))
     return table.renamed(behind, [""] * len(behind))
+
+
+def _notes_on_units(
+    names: Mapping[str, str], values: Mapping[str, str], units: Mapping[str, str]
+) -> list[str]:
+    """Return notes on texts in brackets that are no known units, by column, of numbers."""
+    of_numbers = {each for each, what in names.items() if what not in (TIME, *TEXTS)}
+    texts = {each: without_unit(each)[1] for each in (*of_numbers, *values) if not units[each]}
+    if len({texts.get(each) for each in values}) > 1:  # names of the sensors
+        texts = {each: text for each, text in texts.items() if each not in values}
+    return [
+        f"{text!r} in {each!r} is not a known unit: the numbers are not converted"
+        for each, text in texts.items()
+        if any(map(str.isalpha, text))
+    ]
 
 
 def _with_joined(table: Table, patterns: list[str], where: str) -> tuple[Table, str]:

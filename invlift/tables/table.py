@@ -16,6 +16,7 @@ from invlift.errors import InputError
 from invlift.files.input_files import read_input
 from invlift.tables.lines import Line, lines_of
 from invlift.tables.numbers import numbers_of
+from invlift.units import factor_between
 
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
@@ -138,6 +139,22 @@ class Table:
                 raise InputError(where, f"the unit of the header, {given!r}", repr(unit), remedy)
         taken = tuple(dict.fromkeys((*self.taken, *taken)))
         return replace(self, frame=whole, units={**self.units, **units}, taken=taken)
+
+    def factor_to(self, column: str, unit: str) -> float:
+        """Return the factor from the unit of a column to another unit; 1 if there is none of these.
+
+        Raises
+        ------
+        InputError
+            If the unit of the column cannot be converted.
+        """
+        given = self.units.get(column)
+        factor = factor_between(given, unit) if given and unit else 1.0
+        if factor is None:
+            where = f"{self.name}, row {self.first}, column {column}"
+            expected = f"a unit that can be converted to {unit!r}"
+            raise InputError(where, expected, repr(given), "convert the numbers")
+        return factor
 
     def with_column(self, column: str, numbers: np.ndarray | str) -> Table:
         """Return the table with a column set to numbers, or to one text in all rows."""

@@ -18,7 +18,7 @@ from invlift.fem.time.schedules import Steps, steps
 from invlift.tables.dates import IN_ORDER, dates_of, zone_of
 from invlift.tables.numbers import is_number
 from invlift.tables.table import Table, read_table
-from invlift.units import TIMES, factor_between, without_unit
+from invlift.units import TIMES, without_unit
 
 #: Seconds of each unit, by its name in a problem file.
 SECONDS = {name: TIMES[name] for name in ("s", "min", "h", "d", "week", "year")}
@@ -315,12 +315,8 @@ def read_steps(
     times = with_times(table, TIME, clock or Clock()).array(TIME)
     table = table.with_numbers([STRENGTH])
     check_missing(table.array(STRENGTH), table.rows, table.name, STRENGTH)
-    given = table.units.get(STRENGTH)  # of the header, or behind all entries
-    factor = factor_between(given, unit) if given and unit else 1.0
-    if factor is None:
-        expected, remedy = f"a unit that can be converted to {unit!r}", "convert the numbers"
-        raise InputError(table.at(0, STRENGTH), expected, repr(given), remedy)
-    values = factor * table.array(STRENGTH)
+    # The unit is that of the header, or behind all entries.
+    values = table.factor_to(STRENGTH, unit) * table.array(STRENGTH)
     for column, numbers in ((TIME, times), (STRENGTH, values)):
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:

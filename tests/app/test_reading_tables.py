@@ -94,6 +94,7 @@ def test_a_run_tells_of_each_unknown(folder):
     assert set(NAMES) - {"dirichlet_left"} <= set(summary.index)
     fit = pd.read_csv(folder / "out" / "sensor_fit.csv")
     assert fit["kind"].tolist() == made.kinds.tolist()
+    assert fit["over"].fillna("").tolist() == made.over.tolist()
     assert np.isfinite(fit[["x", "y", "predicted_mean"]]).all(axis=None)
 
 

@@ -261,6 +261,9 @@ def test_sums_over_shifts_are_the_responses_of_all_modes(decades):
     exact = -np.expm1(-np.outer(times, rates)) / rates
     assert np.abs(sums / exact - 1.0).max() < 1.5 * TOLERANCE
     assert not response_weights(shifts, [0.0, -1.0]).any()
+    # Sooner than is resolved, the error is known; rounding errors of times have none.
+    assert shifts_for(np.append(times, 1e-7 * times[-1])).error > 100 * TOLERANCE
+    assert shifts_for(np.append(times, 1e-16 * times[-1])).error <= TOLERANCE
     # Negative control: half as many shifts do not do.
     coarse = response_weights(shifts[::2], times) @ (1.0 / (rates + shifts[::2, None]))
     assert np.abs(coarse / exact - 1.0).max() > 10 * TOLERANCE

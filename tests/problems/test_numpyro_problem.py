@@ -54,6 +54,8 @@ def problem():
         (dist.Exponential(1.0), 5.0, stats.expon.sf(5.0)),
         (dist.Laplace(0.0, 1.0), 6.0, stats.laplace.sf(6.0)),
         (dist.TruncatedNormal(0.0, 1.0, low=-1.0), 3.0, stats.norm.sf(3.0) / stats.norm.sf(-1.0)),
+        (dist.VonMises(0.5, 4.0), 3.0, stats.vonmises.sf(2.5, 4.0)),
+        (dist.Kumaraswamy(2.0, 3.0), 0.99, (1.0 - 0.99**2) ** 3),
     ],
 )
 def test_scores_of_draws_have_the_probabilities_of_readings(given, value, above):

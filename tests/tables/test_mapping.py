@@ -221,6 +221,19 @@ def test_two_names_of_one_unit_are_no_conversion(write):
     assert other.notes == ("read with x converted from mm to m",)
 
 
+def test_a_text_in_brackets_that_is_no_known_unit_is_in_a_note(write):
+    columns, units = {"value": "Pressure*"}, {"solution": "Pa"}
+    text = 'x,y,"{}"\n1,2,20.5\n'
+    for header in ("Pressure [mmHg]", "Pressure (mmHg)"):
+        read = read_sensors(write("a.csv", text.format(header)), 2, columns=columns, units=units)
+        assert read.notes == (
+            f"'mmHg' in {header!r} is not a known unit: the numbers are not converted",
+        )
+    for header in ("Pressure [hPa]", "Pressure (1)", "Pressure, hPa (S/N: a)"):
+        read = read_sensors(write("b.csv", text.format(header)), 2, columns=columns, units=units)
+        assert "known unit" not in " ".join(read.notes)
+
+
 def test_a_table_of_means_over_groups_needs_no_places(write):
     sensors = read_sensors(write("t.csv", "Kind,over,value\naverage,core,3.5\naverage,left,2\n"), 2)
     assert sensors.over.tolist() == ["core", "left"]

@@ -12,7 +12,7 @@ from invlift.fem.equations.experiments import Experiments
 from invlift.fem.equations.surveys import Survey
 from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.equations import SteadyAndShifted
-from invlift.fem.time.shifts import TOLERANCE
+from invlift.fem.time.shifts import SHORTEST, TOLERANCE
 from invlift.models.base import AroundModel, ForwardModel
 from invlift.problems.problem import InverseProblem
 
@@ -54,6 +54,10 @@ def _of_times(sensors: Sensors, model: SteadyAndShifted, matrix, survey: str) ->
             f"; {before} readings are not later than the first change: they are of the steady state"
         )
     is_rough = model.error is not None and model.error > TOLERANCE
+    if is_rough:
+        detail += (
+            f"; leave out readings sooner after a change than {SHORTEST:g} of the longest time"
+        )
     what = f"times of survey {survey}" if survey else "times"
     return Finding("note" if before or is_rough else "ok", what, detail)
 

@@ -29,7 +29,7 @@ from invlift.fem.electrodes.quadrupoles import ROLES
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.models.named_readings import coordinates_of
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.names import KIND, MESH_ERROR, UNITS
+from invlift.posterior.names import KIND, MESH_ERROR, SECOND_PLACE, UNITS
 from invlift.posterior.output.run_folder import is_finished, problem_file, read_posterior
 from invlift.problems.problem import InverseProblem
 from invlift.programs.digest import digest
@@ -139,7 +139,10 @@ def posterior_of(
     if (sensors := problem.sensors) is not None:
         points = sensors.points
         columns = {"experiment": sensors.experiments, "survey": sensors.surveys}
-        columns |= {KIND: sensors.kinds, "group": sensors.groups}
+        columns |= {KIND: sensors.kinds, "over": sensors.over, "radius": sensors.radius}
+        if sensors.minus is not None:
+            columns |= dict(zip(SECOND_PLACE, sensors.minus.T, strict=False))
+        columns |= {"group": sensors.groups}
         columns |= {"time": sensors.times, "averaged_over": sensors.averaged_over}
         columns |= {"moment": sensors.moment}
         columns |= dict(sensors.further)

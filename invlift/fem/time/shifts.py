@@ -48,12 +48,14 @@ def shifts_for(times: np.ndarray, frequencies: np.ndarray = ()) -> Shifts:
     Parameters
     ----------
     times : (n,)
-        Positive times after steps; those below 1e-5 of the longest are replaced by this.
+        Positive times after steps.  Those below 1e-5 of the longest have larger errors, relative to
+        the responses at this time.
     frequencies : (m,)
         Positive frequencies of oscillations, in radians over time.  Times or frequencies have
         entries.
     """
     distinct = np.unique(np.asarray(frequencies, dtype=float))
+    times = np.asarray(times, dtype=float)
     lows, highs = _ENDS_AT[0] * distinct, _ENDS_AT[1] * distinct
     tried = np.zeros(0)
     if np.size(times):
@@ -65,7 +67,8 @@ def shifts_for(times: np.ndarray, frequencies: np.ndarray = ()) -> Shifts:
         error = _error(values, tried, distinct)
         if error <= TOLERANCE:
             break
-    return Shifts(values, error)
+    early = times[times < tried[0]] if np.size(times) else tried
+    return Shifts(values, max(error, _error_of_early(values, early, tried[:1])))
 
 
 def response_weights(shifts: np.ndarray, times: np.ndarray, lengths=0.0, orders=0.0) -> np.ndarray:
@@ -183,3 +186,18 @@ def _error(shifts: np.ndarray, times: np.ndarray, frequencies: np.ndarray) -> fl
             others = (1.0 / (between[:, None] + shifts)) @ weights - exact
             worst = max(worst, np.abs(at_rates).max(), np.abs(others / exact).max())
     return float(worst)
+
+
+def _error_of_early(shifts: np.ndarray, early: np.ndarray, shortest: np.ndarray) -> float:
+    """Return the largest error at times before the shortest resolved one, relative to that time.
+
+    A mode that is faster than the shifts is finer than what the mesh resolves in this time.
+    """
+    if not early.size:
+        return 0.0
+    tried = np.geomspace(early.min(), early.max(), 4)
+    rates = response_rates(shifts)
+    rates = rates[rates <= shifts.max()]
+    exact = np.stack([_after_step(rates, time) for time in tried])
+    found = response_weights(shifts, tried) @ (1.0 / (rates[:, None] + shifts)).T
+    return float(np.abs((found - exact) / _after_step(rates, shortest[0])).max())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from invlift.posterior.names import AT_TIME, CONDUCTIVITY, FIELD, vector_of
+from invlift.posterior.names import AT_TIME, CONDUCTIVITY, FIELD, SECOND_PLACE, vector_of
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 from invlift.units import of_logarithm, with_unit
 
@@ -44,7 +44,9 @@ def fields_with_units(
 
 def readings_with_units(table: pd.DataFrame, posterior: PosteriorStatistics) -> pd.DataFrame:
     """Return the table of readings with units in the names of coordinate and solution columns."""
-    units = dict.fromkeys("xyz", posterior.mesh.unit if posterior.mesh else "")
+    units = dict.fromkeys(
+        [*"xyz", *SECOND_PLACE, "radius"], posterior.mesh.unit if posterior.mesh else ""
+    )
     units |= dict.fromkeys(_OF_READINGS, posterior.fit.unit)
     units |= posterior.fit.predicted.axis_units
     return table.rename(columns={name: with_unit(name, unit) for name, unit in units.items()})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.posterior.names import KIND, OBSERVED, PREDICTED, UNITS, path_name
+from invlift.posterior.names import OBSERVED, PREDICTED, UNITS, WHAT_IS_READ, path_name
 from invlift.posterior.statistics.parts import Readings, of_solution
 from invlift.posterior.statistics.quantity import Quantity
 
@@ -51,16 +51,18 @@ class Series:
 def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
     """Return coordinates of readings of a field in time, in which each sensor is a series.
 
-    Empty for other readings. Readings with the same place, kind and experiment belong to one
-    sensor. Its name is its label, if no other has it, or else its position. `unit` is that of
-    readings of the solution.
+    Empty for other readings. Readings with the same place, kind, group, radius, second place and
+    experiment belong to one sensor. Its name is its label, if no other has it, or else its
+    position. `unit` is that of readings of the solution.
     """
     known, points = readings.coordinates, readings.points
     if "time" not in known or "name" in known or points is None:
         return {}
     num = len(readings.values)
     labels = [""] * num if readings.labels is None else list(readings.labels)
-    which = [known.get(key, [""] * num) for key in ("experiment", KIND)]
+    columns = [known[key] for key in WHAT_IS_READ if key in known]
+    what = [_text(row) for row in zip(*columns, strict=True)] if columns else [""] * num
+    which = known.get("experiment", [""] * num), what
     keys = list(zip(*which, map(tuple, np.nan_to_num(points).tolist()), strict=True))
     at_key: dict[tuple, set] = {}
     places: dict[tuple, set] = {}
@@ -82,6 +84,12 @@ def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
         names.append(", ".join(filter(None, parts)))
     units = np.where(of_solution(readings), unit, "").tolist()
     return {"name": names, "time": known["time"], UNITS: units}
+
+
+def _text(entries: Sequence[str | float]) -> str:
+    """Return the entries that are not empty or NaN in one text."""
+    found = [f"{each:.6g}" if isinstance(each, float) else each for each in entries if each == each]
+    return " ".join(filter(None, found))
 
 
 def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.special import ndtri
 from numpyro.distributions import transforms
@@ -57,6 +58,8 @@ def normal_score_of(given: dist.Distribution, value: jax.Array) -> jax.Array | N
     given = unwrapped(given)
     if given.event_shape or type(given) in _ARE_NORMAL:
         return None
+    if type(given) in _NORMAL_SCORES:
+        return _NORMAL_SCORES[type(given)](given, value)
     try:
         probability = given.cdf(value)
     except NotImplementedError:
@@ -128,6 +131,28 @@ def _von_mises(given, value):
     return jnp.sqrt(given.concentration) * jnp.sin(value - given.loc)
 
 
+def _normal_of_von_mises(given, value):
+    """By quadrature of the density between the value and the point opposite to the location."""
+    away = jnp.mod(value - given.loc + jnp.pi, 2.0 * jnp.pi) - jnp.pi
+    away, concentration = jnp.broadcast_arrays(away, given.concentration)
+    nodes, weights = np.polynomial.legendre.leggauss(100)
+
+    def beyond(begin):
+        width = jnp.minimum(jnp.pi - begin, 10.0 / jnp.sqrt(concentration))[..., None]
+        at = begin[..., None] + 0.5 * width * (nodes + 1.0)
+        return jnp.exp(concentration[..., None] * (jnp.cos(at) - 1.0)) * width @ weights
+
+    tail = 0.5 * beyond(jnp.abs(away)) / beyond(jnp.zeros_like(away))
+    return jnp.where(away < 0.0, 1.0, -1.0) * ndtri(jnp.maximum(tail, 1e-300))
+
+
+def _normal_of_kumaraswamy(given, value):
+    above = given.concentration0 * jnp.log1p(-(value**given.concentration1))
+    return jnp.where(
+        above < -0.7, -ndtri(jnp.exp(jnp.maximum(above, -690.0))), ndtri(-jnp.expm1(above))
+    )
+
+
 def _whitened(given, value):
     return solved(lower_of(given), value - given.loc, lower=True)
 
@@ -188,6 +213,11 @@ _SCORES = (
 )
 #: Distributions of single values whose scores are standard normal, those of Student's t nearly.
 _ARE_NORMAL = (dist.Normal, dist.LogNormal, dist.StudentT)
+#: Normal scores of distributions whose distribution function NumPyro does not have.
+_NORMAL_SCORES = {
+    dist.Kumaraswamy: _normal_of_kumaraswamy,
+    dist.VonMises: _normal_of_von_mises,
+}
 #: Distributions in which single values have a positive probability.
 WITH_ATOMS = (dist.Delta, dist.HurdleProbs)
 _LOG_RESTS = {
