@@ -17,6 +17,9 @@ from invlift.noise.families import gaussian_noise, laplace_noise, student_t_nois
 from invlift.noise.scales import Scale, unknown_scale
 from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable, value_of
 
+#: The kind of readings of the logarithm of the conductivity.
+LOGARITHM = "log_conductivity"
+
 
 class SensorTable(Protocol):
     """Attributes of :class:`invlift.fem.readings.sensors.Sensors` that the noise needs."""
@@ -26,6 +29,7 @@ class SensorTable(Protocol):
     sigma: np.ndarray | None
     is_sigma_absolute: bool
     groups: np.ndarray | None
+    kinds: np.ndarray | None
     labels: np.ndarray | None
     electrodes: np.ndarray | None
     electrode_groups: tuple[str, ...]
@@ -70,6 +74,10 @@ class NoiseTable(Table):
         """
         keys = type(self).model_fields.keys() - NoiseTable.model_fields.keys()
         further = {key: value_of(getattr(self, key)) for key in keys}
+        if self.relative and sensors.kinds is not None and LOGARITHM in sensors.kinds:
+            expected = f"false, as {sensors.name} has readings of the logarithm of the conductivity"
+            remedy = "leave relative out, and give sigma in the unit of each reading"
+            raise InputError(where("relative"), expected, "true", remedy)
         return type(self).family(self.scale(sensors, where), relative=self.relative, **further)
 
     def scale(self, sensors: SensorTable, where: Callable[..., str]) -> Scale | float | np.ndarray:
@@ -103,6 +111,7 @@ class NoiseTable(Table):
         if self.per == "all":
             return None
         if self.per == "sensor":
+            self._check_named(sensors, sensors.labels, "name")
             return _sensor_of_each(sensors)
         if self.per in ("pair", "injection"):
             if sensors.electrodes is None:
@@ -118,12 +127,16 @@ class NoiseTable(Table):
                 "none",
                 'add the column, or choose "all" or "sensor"',
             )
-        empty = np.flatnonzero(np.asarray(sensors.groups) == "")
-        if empty.size:
-            row, remedy = sensors.rows[empty[0]], "name the group whose noise scale it shares"
-            where_in_table = f"{sensors.name}, row {row}, column group"
-            raise InputError(where_in_table, "a name", "an empty entry", remedy)
+        self._check_named(sensors, sensors.groups, "group")
         return sensors.groups
+
+    def _check_named(self, sensors: SensorTable, names: np.ndarray | None, column: str) -> None:
+        """Refuse rows without a name in a column that says which readings share a scale."""
+        empty = np.flatnonzero(() if names is None else np.asarray(names) == "")
+        if empty.size:
+            where = f"{sensors.name}, row {sensors.rows[empty[0]]}, column {column}"
+            remedy = f"name the {'sensor' if column == 'name' else column} whose scale it shares"
+            raise InputError(where, "a name", "an empty entry", remedy)
 
 
 def _sensor_of_each(sensors: Sensors) -> np.ndarray:

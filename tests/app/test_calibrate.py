@@ -153,6 +153,18 @@ def test_an_interrupted_calibration_goes_on_to_the_same_end(whole, tmp_path, mon
     assert without_time(same.simulations) == without_time(whole.simulations)
 
 
+def test_limits_of_censored_readings_belong_to_a_calibration():
+    """Readings do not: they are simulated."""
+    noise = gaussian_noise(0.5).with_limits(np.array(["<", "", ""]))
+
+    def identity(*observed):
+        problem = jax_problem(curved, 2, noise, np.array(observed))
+        entries = random_entries(problem, 3)
+        return _Task(problem, HMC(), 31, 40, 3, "prior", entries).identity()["problem"]
+
+    assert identity(0.1, 0.2, 0.3) == identity(0.1, 0.4, 0.5) != identity(0.2, 0.2, 0.3)
+
+
 def test_rows_that_are_damaged_are_simulated_again(whole, tmp_path, caplog):
     calibrated(directory=tmp_path, resume=False)
     table = tmp_path / "calibration.csv"

@@ -64,6 +64,16 @@ def test_readings_of_one_sensor_share_a_scale(tmp_path, old, names):
             "x,y,value,sigma [K]\n0.3,0.4,2.1,0.1\n0.6,0.7,2.9,0.1\n",
             r"\[noise\] relative: expected false, as sigma of .* in the unit of the readings",
         ),
+        (
+            {"sigma": 0.1, "relative": True},
+            "x,y,value,kind\n0.3,0.4,2.1,point\n0.6,0.7,2.9,conductivity\n",
+            r"\[noise\] relative: expected false, as .* of the logarithm of the conductivity",
+        ),
+        (
+            {"sigma": HALF_CAUCHY, "per": "sensor"},
+            GROUPED.replace("group", "name").replace("new", ""),
+            r"row 3, column name: expected a name",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, noise, sensors, message):

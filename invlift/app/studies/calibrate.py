@@ -226,7 +226,9 @@ class _Task:
 
         The number of simulations is not among them.
         """
-        without_data = replace(self.problem, observed=np.zeros(self.problem.observed.shape))
+        observed, censored = np.asarray(self.problem.observed), self.problem.noise.censored
+        limits = np.zeros(observed.shape) if censored is None else np.where(censored, observed, 0.0)
+        without_data = replace(self.problem, observed=limits)
         return {
             "method": type(self.kernel).__name__,
             "warmup": self.num_warmup,

@@ -79,9 +79,10 @@ def distinct(currents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     first = np.argmax(np.abs(currents) > _SAME * np.abs(currents).max(), axis=1)
     signs = np.sign(np.take_along_axis(currents, first[:, None], axis=1))
     # The keys in front sort the rows that do not use the last electrodes first.
-    rows = np.round(signs * currents, 12)
+    largest = np.abs(currents).max()
+    rows = np.round(signs * currents / largest, 12)
     unique, number = np.unique(np.hstack([-np.abs(rows), rows]), axis=0, return_inverse=True)
-    return unique[:, currents.shape[1] :], number.ravel(), signs
+    return largest * unique[:, currents.shape[1] :], number.ravel(), signs
 
 
 def _by_resistances(currents: np.ndarray, weights: np.ndarray) -> Injections:

@@ -80,6 +80,8 @@ class ReferenceDifference(Joined):
 def difference_to_reference(model: ForwardModel, conductivity: float | Lognormal) -> ForwardModel:
     """Model F(phi, z) - F(log s, z): readings less those of a body of uniform conductivity s.
 
+    Where the conductivity of the model is known, the reference body has the same.
+
     Parameters
     ----------
     model : ForwardModel
