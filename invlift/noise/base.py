@@ -133,7 +133,7 @@ class Noise(Module):
         """
         return np.asarray(self.transform(jax.device_put(rng.standard_normal(size)), *shape))
 
-    def scores(self, eta: jax.Array) -> jax.Array:
+    def scores(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
         """Return standard normal variables with the probabilities of eta.
 
         A subclass whose eta is not standard normal overrides it; p-values and PIT come from it.
@@ -142,6 +142,8 @@ class Noise(Module):
         ----------
         eta : (d,)
             Noise variables.
+        *shape : ()
+            Values of the shape parameters.
 
         Returns
         -------
@@ -200,6 +202,21 @@ class Noise(Module):
         """
         sigma, shape = self._values(zeta)
         return self._score(predicted, observed, sigma, shape)
+
+    def normal_scores_of(self, zeta: jax.Array, eta: jax.Array) -> jax.Array:
+        """Return :meth:`scores` for the shape at zeta.
+
+        Parameters
+        ----------
+        zeta : (h,)
+        eta : (d,)
+            Noise variables.
+
+        Returns
+        -------
+        (d,)
+        """
+        return self.scores(eta, *self._values(zeta)[1])
 
     def predicted(self, observed: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
         """Noise-free readings that give the observed ones (Au, Graham & Thiery 2023, eq. 3).

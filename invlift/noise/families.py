@@ -176,6 +176,10 @@ class StudentTNoise(Noise):
         """Log density of each eta relative to the standard normal one."""
         return student_t.log_ratio(eta, nu)
 
+    def scores(self, eta: jax.Array, nu: jax.Array) -> jax.Array:
+        """As :meth:`Noise.scores`."""
+        return student_t.normal_score(eta, nu)
+
     def draw(self, rng: np.random.Generator, size: int, nu: np.ndarray) -> np.ndarray:
         """Draws of t, (size,)."""
         return rng.standard_t(nu, size)

@@ -257,7 +257,7 @@ class InverseProblem(ProblemBase, Module):
         kept = kept(coefficients) | {"predicted": predicted}
         if not self.noise.is_exact and self.noise.is_transformed:
             eta = self.noise.invert(predicted, zeta, self.observed)
-            kept["noise_score"] = self.noise.scores(eta)
+            kept["noise_score"] = self.noise.normal_scores_of(zeta, eta)
         return self.with_parameters(kept, zeta, white)
 
     def with_parameters(self, kept: dict, zeta: jax.Array, white: jax.Array) -> dict:

@@ -387,6 +387,7 @@ def test_limits_of_relative_noise_hold_for_negative_readings_too(limit):
         (laplace_noise(0.3), LAPLACE),
         (potential_noise(0.3, logistic_potential), LOGISTIC),
         (potential_noise(0.3, logistic_potential, relative=True), LOGISTIC),
+        (student_t_noise(0.01, 3.0), scipy.stats.t(3.0)),
     ],
 )
 def test_scores_of_draws_are_normal(noise, shape):
@@ -395,7 +396,8 @@ def test_scores_of_draws_are_normal(noise, shape):
     problem = inverse_problem(lambda x: x * PREDICTED, {"x": lognormal(0.0, 1.0)}, noise, observed)
     found = problem.described(jnp.zeros(1))["noise_score"]
     move = np.log(observed / PREDICTED) if noise.relative else observed - PREDICTED
-    np.testing.assert_allclose(log_ndtr(found), shape.logcdf(move / 0.3), rtol=1e-3)
+    sigma = float(noise.scale.known)
+    np.testing.assert_allclose(log_ndtr(found), shape.logcdf(move / sigma), rtol=1e-3)
 
 
 def test_relative_noise_refuses_readings_of_zero():

@@ -55,6 +55,7 @@ def problem():
         (dist.Laplace(0.0, 1.0), 6.0, stats.laplace.sf(6.0)),
         (dist.TruncatedNormal(0.0, 1.0, low=-1.0), 3.0, stats.norm.sf(3.0) / stats.norm.sf(-1.0)),
         (dist.VonMises(0.5, 4.0), 3.0, stats.vonmises.sf(2.5, 4.0)),
+        (dist.StudentT(1.0), 100.0, stats.t.sf(100.0, 1.0)),
         (dist.Kumaraswamy(2.0, 3.0), 0.99, (1.0 - 0.99**2) ** 3),
     ],
 )

@@ -115,7 +115,7 @@ class StateSpacePosterior(Lifted):
         kept |= self._model.paths(variables.states, variables.values)
         kept |= {
             "predicted": self._model.grid.gather(variables.noise_free),
-            "noise_score": problem.noise.scores(variables.eta),
+            "noise_score": problem.noise.normal_scores_of(variables.zeta, variables.eta),
         }
         return problem.with_parameters(kept, variables.zeta, variables.white), {}
 

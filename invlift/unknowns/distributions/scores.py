@@ -146,6 +146,11 @@ def _normal_of_von_mises(given, value):
     return jnp.where(away < 0.0, 1.0, -1.0) * ndtri(jnp.maximum(tail, 1e-300))
 
 
+def _normal_of_student_t(given, value):
+    eta, freedom = jnp.broadcast_arrays(_student_t(given, value), jnp.asarray(given.df, float))
+    return student_t.normal_score(eta, freedom[..., None])
+
+
 def _normal_of_kumaraswamy(given, value):
     above = given.concentration0 * jnp.log1p(-(value**given.concentration1))
     return jnp.where(
@@ -211,11 +216,12 @@ _SCORES = (
         dist.VonMises: _Score(_von_mises, _location),
     }
 )
-#: Distributions of single values whose scores are standard normal, those of Student's t nearly.
-_ARE_NORMAL = (dist.Normal, dist.LogNormal, dist.StudentT)
-#: Normal scores of distributions whose distribution function NumPyro does not have.
+#: Distributions of single values whose scores are standard normal.
+_ARE_NORMAL = (dist.Normal, dist.LogNormal)
+#: Normal scores of distributions whose distribution function NumPyro does not have, or slowly.
 _NORMAL_SCORES = {
     dist.Kumaraswamy: _normal_of_kumaraswamy,
+    dist.StudentT: _normal_of_student_t,
     dist.VonMises: _normal_of_von_mises,
 }
 #: Distributions in which single values have a positive probability.
