@@ -156,12 +156,16 @@ def test_barriers_of_a_problem_file(tmp_path):
         ({"pde.barriers": {"top": 1.0}}, with_wall(2, 4), "4 of 4 on its outer boundary"),
         (wall, with_wall(2, 4, 0.5, 0.25), "a group with a node between its facets"),
         (wall | {"pde.lines": {"wall": 1.0}}, with_wall(2, 4), "a group that is no line"),
+        (wall | {"pde.neumann": {"wall": 1.0}}, with_wall(2, 4), "neumann.wall: .* beside the bar"),
     ):
         with pytest.raises(InputError, match=part):
             build(write_problem(tmp_path / "bad", changes, mesh=mesh))
     table, source = "x,y,value\n0.5,0.4,2.1\n", [{"place": [0.5, 0.3], "strength": 1.0}]
     with pytest.raises(InputError, match="row 2, column x: expected a place beside the barrier"):
         build(write_problem(tmp_path / "on", wall, mesh=with_wall(2, 4), sensors=table))
+    mean = "x,y,kind,over,value\n,,average,wall,2.1\n"
+    with pytest.raises(InputError, match="row 2, column over: expected a group beside the barrier"):
+        build(write_problem(tmp_path / "on", wall, mesh=with_wall(2, 4), sensors=mean))
     changes = wall | {"pde.point_source": source}
     with pytest.raises(InputError, match=r"point_source.*a place beside the barrier"):
         build(write_problem(tmp_path / "on", changes, mesh=with_wall(2, 4)))

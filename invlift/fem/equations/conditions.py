@@ -70,7 +70,12 @@ def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) ->
 
     No point source may be where the solution is held, as it would have no effect there.
     """
-    _check_disjoint(mesh, {"dirichlet": dirichlet, "neumann": neumann, "robin": robin})
+    groups = {"dirichlet": dirichlet, "neumann": neumann, "robin": robin}
+    _check_disjoint(mesh, groups)
+    for kind, group in ((kind, group) for kind, named in groups.items() for group in named):
+        if mesh.sides and mesh.is_on_sides(mesh.points[mesh.facets(group)].mean(axis=1)).any():
+            remedy = "give it on a group beside the barrier, or leave out the barrier"
+            raise InputError((kind, group), "a group beside the barrier", "one on it", remedy)
     check_anchored(mesh, [*dirichlet, *robin])
     held = held_values(mesh, dict.fromkeys(dirichlet, 0.0))[0]
     for number, (point, _) in enumerate(point_sources, start=1):

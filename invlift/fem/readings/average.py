@@ -40,7 +40,11 @@ def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
             raise InputError(at_row(sensors, row, "radius"), "a positive number", found, remedy)
     parts, points = [], np.array(sensors.points)
     for row in np.flatnonzero(~is_round):
-        matrix = mesh.mean_over(str(sensors.over[row]), "node", at_row(sensors, row, "over"))
+        group, where = str(sensors.over[row]), at_row(sensors, row, "over")
+        matrix = mesh.mean_over(group, "node", where)
+        if mesh.sides and mesh.is_on_sides(mesh.middles_of(group)[0]).any():
+            remedy = "name a group at one of its sides"
+            raise InputError(where, "a group beside the barrier", "one on it", remedy)
         parts.append((np.array([row]), _weights_of(matrix)))
         points[row] = matrix @ mesh.points
     rows = np.flatnonzero(is_round)
