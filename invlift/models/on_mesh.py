@@ -50,8 +50,9 @@ class OnMesh(NamedTuple):
     refined : callable or None
         ``refined(times)`` returns the model of the same coefficients whose equation is solved on
         the mesh with each edge halved that many times, once by default.
-    num_refined : int
-        Number of times that edges are already halved in this model.
+    solved_on : Refinement or None
+        From the mesh of the fields to the mesh on which the equation is solved; None if ``refined``
+        is.
     """
 
     fields: tuple[FieldPlaces, ...] = ()
@@ -60,7 +61,7 @@ class OnMesh(NamedTuple):
     is_linear: bool = True
     boundary_flux: Callable | None = None
     refined: Callable[..., Any] | None = None
-    num_refined: int = 0
+    solved_on: Any = None
 
     @property
     def num_further(self) -> int:

@@ -113,7 +113,7 @@ def test_what_is_recommended_counts_from_the_mesh_as_it_is_solved_on(monkeypatch
     monkeypatch.setattr(mesh_error, "MAX_SAMPLED", 81 * 4)
     ((_, advice),) = mesh_doubts(problem, small)
     assert advice == "refine the mesh at these readings"
-    monkeypatch.setattr(mesh_error, "MAX_NODES", 81 * 4 * 4 - 1)
+    monkeypatch.setattr(mesh_error, "MAX_NODES", 17**2 * 4 - 1)
     assert finer_model(problem).model is None
 
 

@@ -3,11 +3,11 @@
     python tests/benchmarks/bench_mesh_error.py [EXAMPLE ...]
     python tests/benchmarks/bench_mesh_error.py --cost [EXAMPLE ...]
 
-Names of problem files below examples/, all of them without.  One row each: nodes, worst and median
-error of the readings in standard deviations of their noise, at the mode and at draws, the shift of
-a mean of the posterior in its own, the worst and median that a correction at the mode leaves at
-draws (beyond).  With --cost seconds of processor time of `check` with its estimate and without it,
-each in a process of its own that compiles all.
+Names of problem files below examples/, such as disc/problem; all of them without.  One row each:
+nodes, worst and median error of the readings in standard deviations of their noise, at the mode and
+at draws, the shift of a mean of the posterior in its own, the worst and median that a correction at
+the mode leaves at draws (beyond).  With --cost seconds of processor time of `check` with its
+estimate and without it, each in a process of its own that compiles all.
 """
 
 import subprocess

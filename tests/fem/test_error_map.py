@@ -1,5 +1,7 @@
 """Where the errors of readings are made: sums are those of the readings, near what makes them."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -43,6 +45,14 @@ def in_time(mesh):
     return assemble_poisson(mesh, observation, source=5.0, storage=1.0, initial=0.0, **HELD)
 
 
+def with_barrier(mesh):
+    """Across which the solution jumps: the mesh of the solution is cut."""
+    facets = mesh.distinct_facets[0]
+    wall = facets[(np.abs(mesh.points[facets][:, :, 0] - 0.5) < 1e-9).all(axis=1)][:4]
+    groups = {name: mesh.boundaries[name] for name in ("left", "right")} | {"wall": wall}
+    return plain(replace(mesh, boundaries=groups), barriers={"wall": 0.3})
+
+
 def electrodes(mesh):
     top = mesh.boundaries["top"]
     order = np.argsort(mesh.points[top].mean(axis=1)[:, 0])
@@ -62,6 +72,7 @@ MODELS = {
     "plain": plain,
     "refined": lambda mesh: plain(mesh, refine_solution=1),
     "flux": with_flux,
+    "barrier": with_barrier,
     "surveys": lambda mesh: join_surveys({"a": plain(mesh), "b": plain(mesh, source=2.0)}),
     "time": in_time,
     "electrodes": electrodes,
@@ -85,8 +96,8 @@ def test_sums_are_the_errors_of_the_readings(kind):
         finer = model.on_mesh.refined(1)
     errors = extrapolated(np.asarray(readings(finer, phi) - readings(model, phi)), 1)
     weights = np.random.default_rng(0).choice([-1.0, 1.0], (2, errors.size))
-    found = error_map(model, finer, 1, mesh, phi, weights)
-    assert found.shape == (2, mesh.num_nodes)
+    found = error_map(model, finer, 1, phi, weights)
+    assert found.shape == (2, model.on_mesh.solved_on.mesh.num_nodes)
     weights[:, errors.size - (kind == "flux") :] = 0.0
     np.testing.assert_allclose(found.sum(axis=1), weights @ errors, rtol=0.02)
     assert np.abs(errors).max() > 1e-4
@@ -100,7 +111,7 @@ def test_errors_are_made_where_the_solution_or_its_adjoint_is_steep():
     phi = np.zeros(mesh.num_nodes)
     with linalg.iteratively():
         finer = model.on_mesh.refined(1)
-    (found,) = np.abs(error_map(model, finer, 1, mesh, phi, np.ones((1, 1))))
+    (found,) = np.abs(error_map(model, finer, 1, phi, np.ones((1, 1))))
 
     def ratio(*places):
         """Of what is made at nodes near these places to that at others, in the mean."""

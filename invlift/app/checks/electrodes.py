@@ -79,7 +79,8 @@ def _contacts(
     what = "wide" if mesh.dim == 2 else "in area"
     detail = f"electrodes of {_range(counts, 'd')} boundary facets, {_range(sizes, '.3g')} {what}"
     # Edges of the mesh on which the equation is solved; in space two triangles make a square.
-    across = (counts if mesh.dim == 2 else np.sqrt(counts / 2.0)) * 2.0**known.num_refined
+    across = np.array([len(known.solved_on.mesh.facets(name)) for name in names])
+    across = across if mesh.dim == 2 else np.sqrt(across / 2.0)
     notes = []
     if across.min() < FEW_EDGES:
         notes.append(f"fewer than {FEW_EDGES} edges are across an electrode")

@@ -12,7 +12,7 @@ import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.fem import linalg
-from invlift.fem.equations.error_map import error_map
+from invlift.fem.equations.error_map import sums_of_errors
 from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
 from invlift.fem.mesh.mesh import Mesh
 from invlift.lift.jacobians.krylov import conjugate_residuals
@@ -37,8 +37,6 @@ SOLVED, MAX_PRODUCTS = 1e-8, 300
 NUM_DRAWS = 3
 #: Step of a difference quotient, as a fraction of a draw's distance from the centre.
 STEP = 0.01
-#: Number of sums of readings with random signs from which the map of errors is estimated.
-NUM_SUMS = 8
 #: Largest number of nodes of a refined mesh that is recommended for the solution in chains.
 MAX_SAMPLED = 20_000
 
@@ -79,13 +77,12 @@ class Errors(NamedTuple):
 
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     """Return the model on a refined mesh; None for a problem without a mesh."""
-    mesh = problem.mesh
-    if mesh is None or problem.model.on_mesh.refined is None:
-        return None
     known = problem.model.on_mesh
+    if problem.mesh is None or known.refined is None:
+        return None
 
     def size(times: int) -> int:
-        return _num_nodes(mesh, known.num_refined + times)
+        return _num_nodes(known.solved_on.mesh, times)
 
     # A correction is made with one refinement; on that mesh the estimated error would be zero.
     least = 2 if problem.model.is_corrected else 1
@@ -174,18 +171,9 @@ def mesh_errors(problem: InverseProblem, run: Run) -> Errors | None:
         found = [_mean_size(extrapolated(each, finer.times) / sd) for each in (changes, beyond)]
     if not np.nanmax(found[0]) > NOTABLE:
         return Errors(*found)
-    return Errors(*found, at_nodes=_errors_at_nodes(problem, finer, centre, np.nanmean(sd, axis=0)))
-
-
-def _errors_at_nodes(problem, finer, centre, sd) -> np.ndarray:
-    """Estimate ``at_nodes`` of :class:`Errors` from sums of readings with random signs.
-
-    The expected square of such a sum is the sum of squares over the readings.
-    """
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], (NUM_SUMS, sd.size))
-    weights = signs * np.nan_to_num(1.0 / sd, posinf=0.0)
-    parts = error_map(problem.model, finer.model, finer.times, problem.mesh, centre, weights)
-    return np.sqrt(np.mean(parts**2, axis=0))
+    sums = sums_of_errors(model, finer.model, finer.times, centre, np.nanmean(sd, axis=0))
+    sums = sums @ model.on_mesh.solved_on.nodes
+    return Errors(*found, at_nodes=np.sqrt(np.mean(sums**2, axis=0)))
 
 
 def mesh_doubts(problem: InverseProblem, errors: Errors | None) -> list[tuple[str, str]]:
@@ -220,7 +208,7 @@ def _in_words(problem: InverseProblem, errors: np.ndarray, unit: str = " sd of t
 def _setting(problem: InverseProblem) -> str:
     """Return the setting that already reduces errors of the mesh, as in a problem file, or ""."""
     model = problem.model
-    value = '"mode"' if model.is_corrected else model.on_mesh.num_refined
+    value = '"mode"' if model.is_corrected else model.on_mesh.solved_on.times
     return f"refine_solution = {value}" if value else ""
 
 
@@ -230,7 +218,7 @@ def _remedy(problem: InverseProblem, ratio: float, does_hold: bool) -> str:
     Each refinement reduces errors to about a fourth.  A correction at the mode is proposed only if
     it is accurate over the posterior.
     """
-    mesh, done = problem.mesh, problem.model.on_mesh.num_refined
+    mesh, done = problem.mesh, problem.model.on_mesh.solved_on.times
     needed = done + max(1, math.ceil(math.log(ratio, 4.0)))
     possible = sum(_num_nodes(mesh, n + 1) <= MAX_SAMPLED for n in range(MAX_TIMES))
     times, other = min(needed, possible), "or refine the mesh"

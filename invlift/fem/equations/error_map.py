@@ -15,13 +15,19 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.sparse import csr_array
 
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.finer_mesh import extrapolated
+from invlift.fem.mesh.functionals import rows_of
+from invlift.fem.mesh.geometry import barycentric
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import refined
 from invlift.models.base import ForwardModel
 from invlift.programs.compilation import Program
+
+#: Number of sums of readings with random signs from which a map of errors is estimated.
+NUM_SUMS = 8
 
 
 class _Coarse(NamedTuple):
@@ -60,20 +66,43 @@ class _Nested(NamedTuple):
     parents: jax.Array
 
 
+def sums_of_errors(
+    model: ForwardModel, finer: ForwardModel, times: int, coefficients, sd
+) -> np.ndarray:
+    """Return the contributions of each node's surroundings to errors of sums of the readings.
+
+    The signs of the readings in a sum are random: the expected square of a sum is the sum of
+    squares over the readings.
+
+    Parameters
+    ----------
+    model, finer, times, coefficients
+        As of :func:`error_map`.
+    sd : (d,)
+        Standard deviations of the noise; infinite for a reading that does not count.
+
+    Returns
+    -------
+    (NUM_SUMS, num_nodes)
+        In standard deviations of the noise.
+    """
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (NUM_SUMS, sd.size))
+    weights = signs * np.nan_to_num(1.0 / sd, posinf=0.0)
+    return error_map(model, finer, times, coefficients, weights)
+
+
 def error_map(
-    model: ForwardModel, finer: ForwardModel, times: int, mesh: Mesh, coefficients, weights
+    model: ForwardModel, finer: ForwardModel, times: int, coefficients, weights
 ) -> np.ndarray:
     """Return the contribution of each node's surroundings to the errors of sums of readings.
 
     Parameters
     ----------
     model : ForwardModel
-        Model of equations on the given mesh, possibly refined for the solution.
+        Model of equations on a mesh, possibly refined for the solution.
     finer : ForwardModel
         The same model with ``times`` more refinements.
     times : int
-    mesh : Mesh
-        Mesh of the fields.
     coefficients : (N,)
     weights : (Q, d)
         Weights of the readings in each sum.
@@ -81,19 +110,31 @@ def error_map(
     Returns
     -------
     (Q, num_nodes)
-        Contributions, without readings of fluxes.  Their sum over the nodes is the error of the sum
-        of readings, by :func:`~invlift.fem.mesh.finer_mesh.extrapolated`, up to terms of higher
-        order in the cell size.
+        Contributions at the nodes on which ``model`` solves its equations, without readings of
+        fluxes.  Their sum over the nodes is the error of the sum of readings, by
+        :func:`~invlift.fem.mesh.finer_mesh.extrapolated`, up to terms of higher order in the cell
+        size.
     """
-    here = refined(mesh, model.on_mesh.num_refined)
-    there = refined(here.mesh, times)
+    mesh, fine = model.on_mesh.solved_on.mesh, finer.on_mesh.solved_on.mesh
+    parents = refined(mesh, times).parents
     nested = _Nested(
-        sparse.sparse_matrix(there.nodes),
-        sparse.as_index(there.given.cells),
-        sparse.as_index(there.parents),
+        sparse.sparse_matrix(_interpolation(mesh, fine, parents)),
+        sparse.as_index(mesh.cells),
+        sparse.as_index(parents),
     )
-    total = np.asarray(_differences(model, finer, nested, coefficients, np.asarray(weights)))
-    return extrapolated(total @ here.nodes, times)
+    total = _differences(model, finer, nested, coefficients, np.asarray(weights))
+    return extrapolated(np.asarray(total), times)
+
+
+def _interpolation(mesh: Mesh, fine: Mesh, parents: np.ndarray) -> csr_array:
+    """Return the matrix from the nodes of a mesh to those of a finer one, also on cut meshes."""
+    _, first = np.unique(fine.cells, return_index=True)
+    cells = mesh.cells[parents[first // fine.cells.shape[1]]]
+    weights, _ = barycentric(mesh.points[cells], fine.points)
+    weights = np.where(np.abs(weights) < 1e-9, 0.0, weights)
+    matrix = rows_of(cells, weights, mesh.num_nodes)
+    matrix.eliminate_zeros()
+    return matrix
 
 
 @partial(Program, effort="none")

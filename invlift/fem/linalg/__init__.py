@@ -54,7 +54,7 @@ __all__ = [
 def analyse(rows, cols, num_unknowns, coordinates):
     """As :func:`invlift.fem.linalg.symbolic.analyse`, or return the entries for iterations."""
     if is_iterative():
-        return entries_of(rows, cols, num_unknowns)
+        return entries_of(rows, cols, num_unknowns, coordinates)
     return symbolic.analyse(rows, cols, num_unknowns, coordinates)
 
 

@@ -76,20 +76,21 @@ def refinable(
     """
     checked_integer("refine_solution", times, 0, MAX_TIMES, "say how often edges are halved")
     barriers = () if mesh.sides else tuple(barriers)  # a mesh that is cut already
-    refined = partial(_on_finer_mesh, model, mesh, fields, assemble, barriers)
+    first = refined(mesh, 0)
+    again = partial(_on_finer_mesh, model, fields, assemble, barriers, first)
     if times or barriers:
-        return refined(times)
-    return replace(model, on_mesh=model.on_mesh._replace(refined=refined))
+        return again(times)
+    return replace(model, on_mesh=model.on_mesh._replace(refined=again, solved_on=first))
 
 
-def _on_finer_mesh(model, mesh, fields, assemble, barriers, times: int = 1) -> OnFinerMesh:
-    refinement = refined(mesh, times)
+def _on_finer_mesh(model, fields, assemble, barriers, done: Refinement, times=1) -> OnFinerMesh:
+    solved_on = refinement = refined(done.mesh, times).after(done)
     if barriers:
-        refinement = split(refinement.mesh, barriers, "barriers").after(refinement)
-    finer = assemble(refinement)
+        solved_on = split(refinement.mesh, barriers, "barriers").after(refinement)
+    finer = assemble(solved_on)
     parts, end = [], 0
     for first, location in fields.items():
-        of_field = refinement.of_field(location)
+        of_field = solved_on.of_field(location)
         parts += [eye_array(first - end), of_field]
         end = first + of_field.shape[1]
     parts.append(eye_array(finer.num_coefficients - sum(each.shape[0] for each in parts)))
@@ -97,15 +98,13 @@ def _on_finer_mesh(model, mesh, fields, assemble, barriers, times: int = 1) -> O
     flux = finer.on_mesh.boundary_flux
     known = model.on_mesh._replace(
         boundary_flux=None if flux is None else partial(_boundary_flux, flux, matrix),
-        refined=lambda more=1: _on_finer_mesh(
-            model, mesh, fields, assemble, barriers, times + more
-        ),
-        num_refined=times,
+        refined=partial(_on_finer_mesh, model, fields, assemble, barriers, refinement),
+        solved_on=solved_on,
     )
     return OnFinerMesh(
         model=finer,
         matrix=sparse_matrix(matrix),
-        num_nodes=mesh.num_nodes,
+        num_nodes=done.given.num_nodes,
         on_mesh=known,
     )
 

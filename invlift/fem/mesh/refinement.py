@@ -46,6 +46,8 @@ class Refinement:
     corners : (num_cells, dim + 1) array of int
         For each corner of the given cells the index of a corner of a fine cell: i (dim + 1) + j for
         corner j of fine cell i.
+    times : int
+        Number of times that each edge is halved.
     """
 
     given: Mesh
@@ -53,6 +55,7 @@ class Refinement:
     nodes: csr_array
     parents: np.ndarray
     corners: np.ndarray
+    times: int
 
     def after(self, first: Refinement) -> Refinement:
         """Compose with a first refinement; return the refinement of the first one's given mesh."""
@@ -62,6 +65,7 @@ class Refinement:
             nodes=csr_array(self.nodes @ first.nodes),
             parents=first.parents[self.parents],
             corners=self.corners.ravel()[first.corners],
+            times=self.times + first.times,
         )
 
     def of_field(self, location: str) -> csr_array:
@@ -94,7 +98,7 @@ def refined(mesh: Mesh, times: int = 1) -> Refinement:
     """
     corners = np.arange(mesh.cells.size).reshape(mesh.cells.shape)
     nodes, cells = csr_array(eye_array(mesh.num_nodes)), np.arange(mesh.num_cells)
-    refinement = Refinement(mesh, mesh, nodes, cells, corners)
+    refinement = Refinement(mesh, mesh, nodes, cells, corners, 0)
     for _ in range(times):
         refinement = _once(refinement.mesh).after(refinement)
     return refinement
@@ -133,7 +137,7 @@ def _once(mesh: Mesh) -> Refinement:
         cell_fields={name: each[parents] for name, each in mesh.cell_fields.items()},
         name=f"{mesh.name}, refined",
     )
-    return Refinement(mesh, fine, nodes, parents, first_corners[:, : dim + 1])
+    return Refinement(mesh, fine, nodes, parents, first_corners[:, : dim + 1], 1)
 
 
 def _octahedra(points: np.ndarray, local: np.ndarray) -> np.ndarray:
