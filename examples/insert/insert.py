@@ -40,6 +40,7 @@ def make_sensors(seed=5):
         neumann=spec.pde.neumann,
         robin={name: (each.coefficient, each.ambient) for name, each in spec.pde.robin.items()},
         location="cells",
+        refine_solution=2,
     )
     values = np.asarray(plate(np.log(np.where(is_steel, STEEL, AROUND))))
     values = values + spec.noise.sigma * np.random.default_rng(seed).standard_normal(len(values))
