@@ -126,6 +126,7 @@ def inverse_problem(
     is_exact = noise is None
     noise = exact_readings() if is_exact else noise_by_name(noise, by_name)
     noise.check(observed)
+    _check_logarithms(model, noise)
     problem = InverseProblem(model, prior, noise, jax.device_put(np.array(observed)))
     problem = with_censored(problem)
     if is_exact:
@@ -276,6 +277,15 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
             )
             remedy = "make prior and model of one mesh, with one location"
             raise InputError("argument prior", expected, found, remedy)
+
+
+def _check_logarithms(model: ForwardModel, noise: Noise) -> None:
+    """Refuse noise relative to readings of a logarithm, which depends on the unit chosen."""
+    sensors = model.on_mesh.sensors
+    if noise.relative and sensors is not None and sensors.has_logarithms:
+        expected = f"false, as {sensors.name} has readings of the logarithm of the conductivity"
+        remedy = "leave relative out, and give sigma in the unit of each reading"
+        raise InputError(("noise", "relative"), expected, "true", remedy)
 
 
 def _with_known(model: ForwardModel, prior: Prior) -> Prior:

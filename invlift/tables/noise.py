@@ -17,9 +17,6 @@ from invlift.noise.families import gaussian_noise, laplace_noise, student_t_nois
 from invlift.noise.scales import Scale, unknown_scale
 from invlift.tables.distributions import DISTRIBUTIONS, DistributionTable, value_of
 
-#: The kind of readings of the logarithm of the conductivity.
-LOGARITHM = "log_conductivity"
-
 
 class SensorTable(Protocol):
     """Attributes of :class:`invlift.fem.readings.sensors.Sensors` that the noise needs."""
@@ -29,7 +26,6 @@ class SensorTable(Protocol):
     sigma: np.ndarray | None
     is_sigma_absolute: bool
     groups: np.ndarray | None
-    kinds: np.ndarray | None
     labels: np.ndarray | None
     electrodes: np.ndarray | None
     electrode_groups: tuple[str, ...]
@@ -74,10 +70,6 @@ class NoiseTable(Table):
         """
         keys = type(self).model_fields.keys() - NoiseTable.model_fields.keys()
         further = {key: value_of(getattr(self, key)) for key in keys}
-        if self.relative and sensors.kinds is not None and LOGARITHM in sensors.kinds:
-            expected = f"false, as {sensors.name} has readings of the logarithm of the conductivity"
-            remedy = "leave relative out, and give sigma in the unit of each reading"
-            raise InputError(where("relative"), expected, "true", remedy)
         return type(self).family(self.scale(sensors, where), relative=self.relative, **further)
 
     def scale(self, sensors: SensorTable, where: Callable[..., str]) -> Scale | float | np.ndarray:

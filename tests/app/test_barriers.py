@@ -68,6 +68,15 @@ def test_a_wall_across_a_bar(dim, times, location):
     np.testing.assert_allclose(plain[:4], points[:, 0], atol=1e-12)
 
 
+@pytest.mark.parametrize(("low", "high"), [(1.0, 3.0), (3.0, 1.0)])
+def test_a_wall_between_two_thicknesses_has_their_mean(low, high):
+    mesh, points = with_wall(2, 4), np.array([[0.25, 0.4]])
+    options = {"groups": ("right",), "thickness": {"low": low, "high": high}}
+    found = readings(forward(mesh, points, barriers={"wall": RESISTANCE}, **options))
+    flow = 1.0 / (0.5 / low + 0.5 / high + RESISTANCE / 2.0)
+    np.testing.assert_allclose(found, [0.25 * flow / low, flow], rtol=1e-12)
+
+
 def test_thickness_and_a_part_held_by_the_wall_alone():
     """The right half is held by nothing but what flows through the wall."""
     mesh, points = with_wall(2, 4), np.array([[0.25, 0.4], [0.75, 0.4]])

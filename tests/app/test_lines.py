@@ -40,10 +40,19 @@ def readings(model, mesh, *further):
     return np.asarray(model(jnp.asarray([*np.zeros(mesh.num_nodes), *further])))
 
 
-@pytest.mark.parametrize("thickness", [None, 3.0])
+@pytest.mark.parametrize("thickness", [None, 3.0, (1.0, 5.0), (5.0, 1.0)])
 def test_a_line_beside_a_bar(thickness):
-    """In parallel: the solution is that of the bar, and the line carries T of 1 + T."""
-    mesh, options = with_line(4), {"dirichlet": HELD, "thickness": thickness}
+    """In parallel: the solution is that of the bar, and the line carries T of 1 + T.
+
+    Between two thicknesses, below and above it, the line has their mean.
+    """
+    mesh = with_line(4)
+    if isinstance(thickness, tuple):
+        is_above = mesh.points[mesh.cells][..., 1].mean(axis=1) > 0.5
+        options = {"dirichlet": HELD, "thickness": np.where(is_above, *thickness)}
+        thickness = np.mean(thickness)
+    else:
+        options = {"dirichlet": HELD, "thickness": thickness}
     line = readings(
         forward(mesh, groups=("right", "left"), lines={"fracture": 0.7}, **options), mesh
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from structured import box_mesh
 
+import invlift
 from invlift.errors import InputError
 from invlift.fem.readings.locate import locate
 from invlift.tables.sensors import read_sensors
@@ -63,3 +64,16 @@ def test_the_noise_may_be_said_elsewhere(read):
 def test_mistakes_are_named(read, change, part):
     with pytest.raises(InputError, match=part):
         read(TABLE.replace(*change))
+
+
+def test_relative_noise_refuses_them(read):
+    """A share of a logarithm depends on the unit of the conductivity."""
+    sensors, mesh = read(TABLE), box_mesh(2, 3)
+    model = invlift.assemble_poisson(
+        mesh, invlift.locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0}
+    )
+    prior = invlift.matern_prior(mesh, range=0.3, std=1.0, smoothness=1.0)
+    with pytest.raises(InputError, match=r"noise relative: expected false, as .* the logarithm"):
+        invlift.inverse_problem(
+            model, prior, invlift.gaussian_noise(0.1, relative=True), sensors.values
+        )

@@ -194,6 +194,7 @@ def test_tables_of_experiments_follow_one_another():
     """What one has not got is empty; each is of its experiment."""
     first = sensors_from_arrays([[0.1, 0.2], [0.3, 0.4]], [1.0, 2.0], labels=["a", "b"])
     other = sensors_from_arrays([[0.5, 0.6]], [3.0], [0.1])
+    other = replace(other, is_sigma_absolute=True)
     whole = concatenated(
         {"one": first, "two": replace(other, further={"depth": np.array(["deep"])})}
     )
@@ -203,6 +204,7 @@ def test_tables_of_experiments_follow_one_another():
     assert whole.labels.tolist() == ["a", "b", ""]
     assert whole.experiments.tolist() == ["one", "one", "two"]
     assert whole.further["depth"].tolist() == ["", "", "deep"]
+    assert whole.is_sigma_absolute
     assert concatenated({"": first}) is first
 
 

@@ -168,9 +168,9 @@ def test_asking_for_what_is_not_there_is_an_error():
         bare.plot.series()
 
 
-def readings_in_time(**known):
+def readings_in_time(place=(0, 0, 1, 1), **known):
     times = [0.01, 1.0, 0.01, 1.0]
-    points = np.repeat([[0.0, 1.0], [0.5, 1.0]], 2, axis=0)
+    points = np.array([[0.0, 1.0], [0.5, 1.0]])[list(place)]
     return Readings(np.arange(4.0), None, points, coordinates={"time": times} | known)
 
 
@@ -181,6 +181,7 @@ def test_each_sensor_of_a_field_in_time_is_a_series():
         (["a", "a", "b", "b"], {}, ["a", "b"]),
         (None, {}, ["0, 1", "0.5, 1"]),
         (["row 2", "row 3", "row 4", "row 5"], {}, ["0, 1", "0.5, 1"]),
+        (["a", "a", "b", "b"], {"place": [0, 0, 0, 0]}, ["a", "b"]),
         (["a", "a", "a", "a"], {"experiment": ["t", "t", "s", "s"]}, ["t, a", "s, a"]),
         (None, {"experiment": ["t"] * 4, "mesh_error": [0.1] * 4}, ["t, 0, 1", "t, 0.5, 1"]),
     ):

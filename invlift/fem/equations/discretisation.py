@@ -54,11 +54,17 @@ class OfThickness(NamedTuple):
     values: np.ndarray
 
     def on(self, basis: skfem.assembly.basis.AbstractBasis) -> np.ndarray:
-        """Return the thickness at the quadrature points of cells or facets, (E, Q)."""
+        """Return the thickness at the quadrature points of cells or facets, (E, Q).
+
+        A facet between two cells of different thickness has their mean.
+        """
         if len(self.values) == basis.N:
             return np.asarray(basis.interpolate(self.values))
-        cells = slice(None) if basis.tind is None else basis.tind
-        return self.values[cells][:, None]
+        if basis.tind is None:
+            return self.values[:, None]
+        first, second = basis.mesh.f2t[:, basis.find]
+        second = np.where(second < 0, first, second)
+        return 0.5 * (self.values[first] + self.values[second])[:, None]
 
 
 def cell_basis(mesh: Mesh, thickness: OfThickness | None = None) -> skfem.Basis:

@@ -342,7 +342,12 @@ def _along(body: Body, group: str, value: float | str, numbers) -> Form:
 def _across(body: Body, group: str, numbers) -> Form:
     """Return the form of the flow across a barrier."""
     sides = body.mesh.sides[group]
-    facets = facet_basis(body.basis, replace(body.mesh, boundaries={group: sides[0]}), group)
+    facets, others = (
+        facet_basis(body.basis, replace(body.mesh, boundaries={group: side}), group)
+        for side in sides
+    )
+    if body.basis.thickness is not None and len(body.basis.thickness.values) != body.basis.N:
+        facets.dx = 0.5 * (facets.dx + others.dx)  # the thickness of both sides, as on a line
     partner = np.arange(body.mesh.num_nodes)
     partner[sides[0]] = sides[1]
     dofs = facets.element_dofs

@@ -19,6 +19,8 @@ MISSING = np.array(
      999999.0, 1e20, 1e30, 1e31, -1e30, 9.969209968386869e36, 1.70141e38, -32768.0, 32767.0]
 )  # fmt: skip
 FAR_FROM_OTHERS = 3.0
+#: The kind of readings of the logarithm of the conductivity.
+LOGARITHM = "log_conductivity"
 #: Names of text columns in a file, and of their attributes in a table.
 TEXTS = {
     "group": "groups",
@@ -146,6 +148,11 @@ class Sensors:
     outside: str = ""
     notes: tuple[str, ...] = ()
 
+    @property
+    def has_logarithms(self) -> bool:
+        """Whether some readings are logarithms of the conductivity."""
+        return self.kinds is not None and LOGARITHM in self.kinds
+
     def first_of_same(self, *further: str) -> np.ndarray:
         """Return for each reading the index of the first one that measures the same, (d,) int.
 
@@ -204,6 +211,7 @@ def concatenated(tables: Mapping[str, Sensors]) -> Sensors:
     further = {name: column([each.further.get(name) for each in every]) for name in names}
     outside = "; ".join(dict.fromkeys(each.outside for each in every if each.outside))
     notes = tuple(dict.fromkeys(note for each in every for note in each.notes))
+    whole["is_sigma_absolute"] = any(each.is_sigma_absolute for each in every)
     return replace(first, further=further, outside=outside, notes=notes, **whole)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -52,8 +53,9 @@ def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
     """Return coordinates of readings of a field in time, in which each sensor is a series.
 
     Empty for other readings. Readings with the same place, kind, group, radius, second place and
-    experiment belong to one sensor. Its name is its label, if no other has it, or else its
-    position. `unit` is that of readings of the solution.
+    experiment belong to one sensor; or to one for each label, if every label there has several
+    readings. Its name is its label, if no other has it, or else its position. `unit` is that of
+    readings of the solution.
     """
     known, points = readings.coordinates, readings.points
     if "time" not in known or "name" in known or points is None:
@@ -64,18 +66,19 @@ def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
     what = [_text(row) for row in zip(*columns, strict=True)] if columns else [""] * num
     which = known.get("experiment", [""] * num), what
     keys = list(zip(*which, map(tuple, np.nan_to_num(points).tolist()), strict=True))
-    at_key: dict[tuple, set] = {}
+    at_key: dict[tuple, Counter] = {}
     places: dict[tuple, set] = {}
     kinds: dict[tuple, set] = {}
     for key, label in zip(keys, labels, strict=True):
         experiment, kind, place = key
-        at_key.setdefault(key, set()).add(label)
+        at_key.setdefault(key, Counter())[label] += 1
         places.setdefault((experiment, label), set()).add(place)
         kinds.setdefault((experiment, label, place), set()).add(kind)
     names = []
     for key, label in zip(keys, labels, strict=True):
         experiment, kind, place = key
-        is_one = len(at_key[key]) == 1
+        # Names that differ from row to row are numbers of rows, not of sensors.
+        is_one = len(at_key[key]) == 1 or min(at_key[key].values()) > 1
         parts = [experiment, label if is_one else ""]
         # The name of a well with several depths is that of several sensors.
         if not label or not is_one or len(places[experiment, label]) > 1:
