@@ -471,6 +471,7 @@ REFUSED = {
     r"site y: expected values that fit .* shape \(3,\), found those of shape \(4,\)": lambda: on(
         x_of(dist.Normal(0.0, 1.0).expand([3])), np.zeros(4)
     ),
+    "site y: expected an observed value that no latent site": lambda: on(0.0, 1.0 - x_of()),
     "site y: expected numbers, found an array of <U3": lambda: on(x_of(), np.array(["1.0", "two"])),
     r"model: expected at least one observed site .*, found y \(Poisson\)": counts,
     "model: expected at least one latent site": lambda: on(0.0, 1.0),

@@ -283,6 +283,14 @@ def test_readings_with_labels_in_another_order_than_times_are_refused(readings):
         decaying(readings)
 
 
+def test_noise_with_labels_in_another_order_than_times_is_refused():
+    sigma = pd.Series([0.3, 0.2, 0.1], index=[3.0, 2.0, 1.0])
+    with pytest.raises(InputError, match="noise q, labels of its rows: expected those of times"):
+        decaying(LATEST_FIRST.sort_index(), {"q": sigma})
+    only_read = decaying({"q": [0.37, np.nan, 0.05]}, {"q": sigma[[1.0, 3.0]]})
+    np.testing.assert_array_equal(only_read.noise.scale.known, [0.1, 0.3])
+
+
 def test_numbers_of_rows_are_no_times():
     shuffled = LATEST_FIRST.iloc[::-1].set_axis([5, 1, 9])
     np.testing.assert_array_equal(decaying(shuffled).observed, [0.37, 0.14, 0.05])

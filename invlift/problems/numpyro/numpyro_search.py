@@ -50,9 +50,9 @@ def find_sites(fn: Callable[[], Any]) -> tuple[Sites, dict[str, np.ndarray]]:
     ------
     InputError
         If a latent site is discrete or has no proper distribution, a plate takes part of its data,
-        a value is missing or outside its support, there are no latent sites, or none of the
-        observed ones has a continuous distribution whose score is known; or if the model cannot be
-        run.
+        a value is missing, outside its support or changed by a latent site, there are no latent
+        sites, or none of the observed ones has a continuous distribution whose score is known; or
+        if the model cannot be run.
     """
     for seed in range(NUM_TRIES - 1):
         try:
@@ -88,6 +88,7 @@ def _sites_at(fn, seed: int) -> tuple[Sites, dict[str, np.ndarray]]:
             data[name], given[name] = value, msg["value"]
         elif msg["type"] == "sample":
             latent.append(_latent_site(where, msg))
+    _check_given(given, _traced(fn, NUM_TRIES))
     sites, moving = _with_fixed_masks(Sites(fn, tuple(latent), tuple(observed)), data)
     data |= {name: np.broadcast_to(given[name], data[name].shape) for name in moving}
     _check_some(latent, sites.observed)
@@ -131,6 +132,19 @@ def _check_plate(name, msg):
             f"{part} of {size} at a time",
             "leave out subsample_size",
         )
+
+
+def _check_given(given, other):
+    """Refuse observed values that another draw of the latent sites changes."""
+    for name, value in given.items():
+        is_met = name in other  # a model that branches is refused elsewhere
+        if is_met and not np.array_equal(value, other[name]["value"], equal_nan=True):
+            raise InputError(
+                f"site {name}",
+                "an observed value that no latent site changes",
+                "one that differs from draw to draw",
+                "observe the readings themselves, and put what is subtracted into the distribution",
+            )
 
 
 def _check_some(latent, observed):

@@ -118,21 +118,29 @@ def checked_columns(readings: Any, times: np.ndarray | None = None) -> dict[str,
     return columns
 
 
-def check_labels(readings: Mapping[str, Any], times: np.ndarray | None) -> None:
-    """Refuse rows of pandas or xarray whose labels are in another order than the times.
+def check_labels(readings: Mapping[str, Any], noise: Any, times: np.ndarray | None) -> None:
+    """Refuse readings and noise of pandas or xarray with labels in another order than the times.
 
     Labels that are not times, such as row numbers, are ignored.  Without times (T,) each row is one
     step, so that numeric labels must be equally spaced.
     """
-    for name, given in readings.items():
+    # The rows of a noise may be those alone that were read.
+    every = ("readings", readings, times is None), ("noise", noise, False)
+    named = [
+        (f"{what} {name}", given, are_steps)
+        for what, columns, are_steps in every
+        if isinstance(columns, Mapping) or columns is readings
+        for name, given in columns.items()
+    ]
+    for what, given, are_steps in named:
         labels = _labels_of_rows(given)
         if labels is None or labels.dtype.kind not in "iufM":
             continue
-        steps, where = np.diff(labels), f"readings {name}, labels of its rows"
-        expected, remedy = "those of times, in their order", "sort the readings as the times, or "
+        steps, where = np.diff(labels), f"{what}, labels of its rows"
+        expected, remedy = "those of times, in their order", "sort the rows as the times, or "
         if labels.dtype.kind == "M" or times is None:
             is_wrong = steps.size and not (steps > steps[0] * 0).any()  # the latest first
-            if not is_wrong and times is None and labels.dtype.kind != "M":
+            if not is_wrong and are_steps and labels.dtype.kind != "M":
                 is_wrong = not np.allclose(steps, steps[:1])
                 expected, remedy = "equal steps, of which each moves the state once", "give times, "
                 remedy += "or rows of NaN for steps without a reading, or "

@@ -132,7 +132,7 @@ def diffusion_problem(
     require_float64()
     times = as_numbers("times", times)
     columns = checked_columns(readings, times)
-    check_labels(readings, times)
+    check_labels(readings, noise, times)
     noise = noise_where_read(noise, columns)
     begin = _checked_start(times, start, is_exact=noise is None)
     times, columns = with_forecast(times, columns, forecast)

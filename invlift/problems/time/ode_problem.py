@@ -103,7 +103,7 @@ def ode_problem(
     """
     times = as_numbers("times", times)
     columns = checked_columns(readings, times)
-    check_labels(readings, times)
+    check_labels(readings, noise, times)
     every, _ = with_forecast(times, {}, forecast)
     first = checked_start(times, start)
     if max_step is None:

@@ -119,7 +119,7 @@ def state_space(
     """
     require_float64()
     columns = checked_columns(readings)
-    check_labels(readings, times)
+    check_labels(readings, noise, times)
     noise = noise_where_read(noise, columns)
     is_numbered, size = times is None, len(next(iter(columns.values())))
     times = _checked_times(times, size)
