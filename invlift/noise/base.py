@@ -536,12 +536,15 @@ class Noise(Module):
         Raises
         ------
         InputError
-            If sigma or the groups are for another number of readings, the noise is relative and a
-            reading is 0, named by its index from 0, or ``inverse_transform`` is not the inverse of
-            ``transform``.
+            If sigma, groups or limits are for another number of readings, the noise is relative and
+            a reading is 0, named by its index from 0, or ``inverse_transform`` is not the inverse
+            of ``transform``.
         """
         observed = np.asarray(observed)
         self.scale.check(observed.size)
+        if self.censored is not None and self.censored.shape != observed.shape:
+            expected, found = f"{observed.size}, one for each reading", f"{self.censored.size}"
+            raise InputError(("noise", "limits"), expected, found, 'give "" for a plain reading')
         given, kind = type(self), Noise
         if (given.transform, given.inverse_transform) != (kind.transform, kind.inverse_transform):
             self._check_inverse()

@@ -400,6 +400,12 @@ def test_scores_of_draws_are_normal(noise, shape):
     np.testing.assert_allclose(log_ndtr(found), shape.logcdf(move / sigma), rtol=1e-3)
 
 
+def test_limits_of_another_number_of_readings_are_refused():
+    noise = gaussian_noise(0.1).with_limits(np.array(["<", ""]))
+    with pytest.raises(InputError, match="noise limits: expected 3, one for each reading, found 2"):
+        noise.check(np.ones(3))
+
+
 def test_relative_noise_refuses_readings_of_zero():
     observed = np.array([1.0, 0.0, 2.0])
     with pytest.raises(InputError) as caught:

@@ -88,6 +88,13 @@ def test_columns_of_a_data_frame_are_readings_by_name():
     assert labels == [f"{name}[{year}]" for name in ("hare", "lynx") for year in YEARS]
 
 
+def test_standard_deviations_of_a_series_go_by_its_labels():
+    scales = pd.Series({"b": 0.2, "a": 0.1})
+    unknowns = {"x": normal(1.0, 1.0)}
+    problem = inverse_problem(lambda x: {"a": x, "b": x}, unknowns, scales, {"a": 1.0, "b": 3.0})
+    np.testing.assert_array_equal(problem.noise.scale.known, [0.1, 0.2])
+
+
 def test_results_have_the_names(posterior, tmp_path):
     posterior.write(tmp_path)
     fit = (tmp_path / "sensor_fit.csv").read_text().splitlines()
