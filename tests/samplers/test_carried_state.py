@@ -86,6 +86,28 @@ def test_calls_of_several_blocks_give_the_same_bits(name, target):
     np.testing.assert_array_equal(long, tens)
 
 
+@pytest.mark.parametrize("name", ["chmc", pytest.param("nuts", marks=pytest.mark.slow)])
+def test_a_large_state_has_blocks_of_fewer_iterations(name, monkeypatch):
+    """The draws are the same to rounding, and to the bit if the chain is stopped in between."""
+    target = SPHERE if name == "chmc" else TARGET
+    _, tens = pieces_of(name, target, 0.0)
+    state = programs.state_shapes(KERNELS[name](), target, START.size)
+    size = sum(leaf.size for leaf in jax.tree.leaves(state))
+    monkeypatch.setattr(programs, "MOST_IN_BLOCK", 3 * size)
+    nums, threes = pieces_of(name, target, 1e9)
+    assert nums == [3] * 13 + [1] + [3] * 20
+    np.testing.assert_allclose(threes, tens, atol=1e-9)
+
+    plan, key = Plan(KERNELS[name](), 40, 60), chain_key(8, 0)
+    start = start_chain(plan, START).position
+    for piece in chain_module.run_blocks(target, plan, key, start):
+        if piece.end.iteration >= 43:
+            break
+    rest = chain_module.run_blocks(target, plan, key, piece.end)
+    again = np.concatenate([each.draws["position"] for each in rest])
+    np.testing.assert_array_equal(again, threes[-len(again) :])
+
+
 def test_moments_are_merged_block_by_block():
     assert pieces_of("chmc", SPHERE, 1e9)[0] == 10 * [10]
 

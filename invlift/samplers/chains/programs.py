@@ -14,11 +14,15 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import Position
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
 
-#: Iterations of a block.  A chain can be stopped and saved between blocks.
+#: Iterations of a block, if its state is not large.  A chain can be stopped and saved between
+#: blocks.
 BLOCK = 10
 #: Largest number of blocks in one call, if the whole state is carried; largest product of the size
 #: of a state and the iterations of a call.
 MOST_BLOCKS, MOST_NUMBERS = 100, 100_000
+#: Largest product of the size of a state and the iterations of a block.  With larger states an
+#: iteration takes many seconds: a chain is to tell its progress, and to stop, before ten of them.
+MOST_IN_BLOCK = 8_000_000
 #: Largest dimension Q with small arrays: see :class:`Program`.
 FEW = 300
 #: Range of dimensions Q with full compiler optimisation.  For smaller Q a run of usual length is
@@ -121,15 +125,18 @@ def _scan(step, carry, rng_key, first, num, stages):
 def num_rows(state) -> int:
     """Return the largest number of iterations in one call, for a state of these shapes.
 
-    A small state allows several blocks, because its iterations may take less time than a call.
+    A small state allows several blocks, because its iterations may take less time than a call.  A
+    large one has blocks of fewer iterations.
     """
     size = sum(leaf.size for leaf in jax.tree.leaves(state))
+    if BLOCK * size > MOST_IN_BLOCK:
+        return max(1, MOST_IN_BLOCK // size)
     return BLOCK * max(1, min(MOST_BLOCKS, MOST_NUMBERS // (BLOCK * size)))
 
 
 def carried_of(kernel, state) -> dict[str, jax.Array]:
     """Return the carried fields of a state; all leaves if a call may run several blocks."""
-    if num_rows(state) == BLOCK:
+    if num_rows(state) <= BLOCK:
         return kernel.carried(state)
     return {f"{number:03}": leaf for number, leaf in enumerate(jax.tree.leaves(state))}
 
