@@ -77,9 +77,9 @@ class Errors(NamedTuple):
 
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     """Return the model on a refined mesh; None for a problem without a mesh."""
-    known = problem.model.on_mesh
-    if problem.mesh is None or known.refined is None:
+    if problem.mesh is None or problem.model.on_mesh.refined is None:
         return None
+    known = problem.model.on_mesh
 
     def size(times: int) -> int:
         return _num_nodes(known.solved_on.mesh, times)
