@@ -37,8 +37,9 @@ def noise_by_name(
         return noise
     sizes = [each.size for each in observed.values()]
     groups = np.repeat([*observed], sizes)
-    if hasattr(noise, "keys") and {*noise.keys()} == {*observed}:  # a series of pandas, say
-        noise = {name: noise[name] for name in observed}
+    # A series of pandas, say, goes by its labels if they are names of readings.
+    if hasattr(noise, "keys") and not {*observed}.isdisjoint(noise.keys()):
+        noise = dict(noise.items())
     if isinstance(noise, Mapping):
         parts = _parts(noise, observed)
         if all(isinstance(part, KnownScale) for part in parts):

@@ -93,6 +93,9 @@ def test_standard_deviations_of_a_series_go_by_its_labels():
     unknowns = {"x": normal(1.0, 1.0)}
     problem = inverse_problem(lambda x: {"a": x, "b": x}, unknowns, scales, {"a": 1.0, "b": 3.0})
     np.testing.assert_array_equal(problem.noise.scale.known, [0.1, 0.2])
+    scales = pd.Series({"b": 0.2, "c": 0.1})
+    with pytest.raises(InputError, match="of a, b, found b, c;"):
+        inverse_problem(lambda x: {"a": x, "b": x}, unknowns, scales, {"a": 1.0, "b": 3.0})
 
 
 def test_results_have_the_names(posterior, tmp_path):
