@@ -76,10 +76,10 @@ def injections_of(patterns: Patterns) -> Injections:
 
 def distinct(currents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct currents up to sign, and each reading's index, (d,), and sign, (d, 1)."""
-    first = np.argmax(np.abs(currents) > _SAME * np.abs(currents).max(), axis=1)
+    largest = np.abs(currents).max()
+    first = np.argmax(np.abs(currents) > _SAME * largest, axis=1)
     signs = np.sign(np.take_along_axis(currents, first[:, None], axis=1))
     # The keys in front sort the rows that do not use the last electrodes first.
-    largest = np.abs(currents).max()
     rows = np.round(signs * currents / largest, 12)
     unique, number = np.unique(np.hstack([-np.abs(rows), rows]), axis=0, return_inverse=True)
     return largest * unique[:, currents.shape[1] :], number.ravel(), signs

@@ -53,12 +53,16 @@ class OfThickness(NamedTuple):
 
     values: np.ndarray
 
+    def is_nodal(self, basis: skfem.assembly.basis.AbstractBasis) -> bool:
+        """Return whether the values are at the nodes of a basis, and not in its cells."""
+        return len(self.values) == basis.N
+
     def on(self, basis: skfem.assembly.basis.AbstractBasis) -> np.ndarray:
         """Return the thickness at the quadrature points of cells or facets, (E, Q).
 
         A facet between two cells of different thickness has their mean.
         """
-        if len(self.values) == basis.N:
+        if self.is_nodal(basis):
             return np.asarray(basis.interpolate(self.values))
         if basis.tind is None:
             return self.values[:, None]

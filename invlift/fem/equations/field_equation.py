@@ -346,7 +346,8 @@ def _across(body: Body, group: str, numbers) -> Form:
         facet_basis(body.basis, replace(body.mesh, boundaries={group: side}), group)
         for side in sides
     )
-    if body.basis.thickness is not None and len(body.basis.thickness.values) != body.basis.N:
+    thickness = body.basis.thickness
+    if thickness is not None and not thickness.is_nodal(body.basis):
         facets.dx = 0.5 * (facets.dx + others.dx)  # the thickness of both sides, as on a line
     partner = np.arange(body.mesh.num_nodes)
     partner[sides[0]] = sides[1]
