@@ -39,13 +39,18 @@ class StateSpacePrior(NamedPrior):
         """Number m + T k of standard normal variables."""
         return super().num_white + self.num_moves
 
+    @property
+    def _has_tangents(self) -> bool:
+        """False: the derivatives are those of the whole map, with the moves."""
+        return False
+
     def transform(self, white: jax.Array) -> jax.Array:
         """Coefficients, (N,), for w of (m + T k,)."""
         start = white.shape[0] - self.num_moves
-        return jnp.concatenate([self.of_unknowns(white[:start]), white[start:]])
+        return jnp.concatenate([self.of_unknowns(white), white[start:]])
 
     def of_unknowns(self, white: jax.Array) -> jax.Array:
-        """Coefficients of the unknowns alone, (N - T k,), for their w, (m,)."""
+        """Coefficients of the unknowns alone, (N - T k,), for w of (m,) or (m + T k,)."""
         return super().transform(white)
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:

@@ -5,9 +5,11 @@ from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from monte_carlo import assert_mean_within, stacked
+from scipy import stats
 
 import invlift
 from invlift.app.runs.quantities import fields_of, quantities_of
@@ -351,6 +353,24 @@ def test_one_or_several_readings_at_a_time():
     assert other.observed.tolist() == [0.3, 0.1]
     assert other.noise.scale.known.tolist() == [0.2, 0.2]
     assert replace(made, observed=made.observed).lifted().is_dense is False
+
+
+def test_moves_are_no_variables_of_the_last_unknown():
+    made = problem(np.zeros(3), unknowns={"rate": dist.Gamma(3.0, 4.0)})
+    prior, moves = made.prior, np.array([0.4, -1.2, 0.7])
+
+    def log_density(z):
+        """Of z, by the slope of the value."""
+        low, rate, high = (float(prior.transform(np.array([at, *moves]))[0])
+                           for at in (z - 1e-5, z, z + 1e-5))  # fmt: skip
+        return stats.gamma.logpdf(rate, 3.0, scale=0.25) + np.log((high - low) / 2e-5)
+
+    for z in (-0.8, 0.9):
+        white = np.array([z, *moves])
+        expected = log_density(z) - stats.norm.logpdf(z)
+        np.testing.assert_allclose(prior.log_reference(white), expected, atol=1e-8)
+    assert abs(expected) > 0.01
+    assert prior.linearise(white)[0].shape == (4,)
 
 
 def upside_down(reading, rate):

@@ -135,8 +135,10 @@ class NamedPrior(Prior):
         }
 
     def split(self, white: jax.Array) -> Iterator[tuple[str, Distribution | Prior, jax.Array]]:
-        """Yield name, distribution and variables of each unknown."""
-        for (name, _), own in zip(self.shapes, jnp.split(white, self._ends[0]), strict=True):
+        """Yield name, distribution and variables of each unknown, without variables after these."""
+        ends = np.cumsum([self.parts[name].num_white for name, _ in self.shapes]).tolist()
+        *parts, _ = jnp.split(white, ends)
+        for (name, _), own in zip(self.shapes, parts, strict=True):
             yield name, self.parts[name], own
 
     @property
