@@ -9,6 +9,7 @@ import pytest
 from blackjax.mcmc.metrics import default_metric
 from monte_carlo import assert_mean_within, assert_same_mean, stacked
 from sampler_cases import SPHERE, run_chain
+from scipy.stats import chi2, kstest
 
 from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
@@ -153,6 +154,20 @@ def test_moments_of_an_exact_posterior(kernel):
     # Windowed adaptation leaves few iterations to a metric's own step size.
     if kernel in METROPOLIS:
         assert abs(rates.mean() - kernel.target_acceptance) < 0.1
+
+
+@pytest.mark.parametrize("kernel", [HMC(), NUTS()], ids=str)
+def test_energy_is_that_of_the_new_state(kernel):
+    """Steps of 2.5 are unstable: most trajectories are rejected, and the momentum is a new one."""
+    start = kernel.init(TARGET, jnp.asarray([0.4, 0.1, 0.3]))
+    tuning = jnp.asarray(2.5), jnp.ones(3)
+    step = jax.jit(jax.vmap(lambda key: kernel.step(TARGET, key, start, tuning)))
+    new, recorded = step(jax.random.split(jax.random.key(3), 1000))
+    stays = (new.position == start.position).all(axis=1)
+    kinetic = (recorded["energy"] + new.logdensity)[stays]
+    assert stays.mean() > 0.5
+    # Half of chi-squared with three degrees of freedom.
+    assert kstest(kinetic, chi2(3, scale=0.5).cdf).pvalue > 0.01
 
 
 class ByDensity(PreconditionedCrankNicolson, settings=True):

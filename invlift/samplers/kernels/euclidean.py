@@ -69,10 +69,12 @@ class HMC(_EuclideanKernel, settings=True):
         low, high = (max(1, round(factor * self.num_steps)) for factor in JITTER)
         num_steps = jax.random.randint(key_length, (), low, high + 1)
         step_size, inverse_mass = tuning
-        state, info = build_kernel()(
-            key_step, state, target.logdensity, step_size, _metric(inverse_mass), num_steps
-        )
-        return state, _statistics(info, info.is_accepted, num_steps)
+        metric = _metric(inverse_mass)
+        new, info = build_kernel()(key_step, state, target.logdensity, step_size, metric, num_steps)
+        # BlackJAX's energy is that of the trajectory's end, also if it is rejected.
+        stayed = metric.kinetic_energy(info.momentum) - state.logdensity
+        info = info._replace(energy=jnp.where(info.is_accepted, info.energy, stayed))
+        return new, _statistics(info, info.is_accepted, num_steps)
 
 
 class NUTS(_EuclideanKernel, settings=True):
