@@ -62,6 +62,8 @@ class InverseProblem(ProblemBase, Module):
     has_readings: ClassVar[bool] = True
     #: True if some readings are not lifted; :meth:`log_factor` is their log density.
     has_factor: ClassVar[bool] = False
+    #: True if the noise is all that the density of a reading depends on, beside its prediction.
+    can_leave_out: ClassVar[bool] = True
     # Settings by which subclasses choose their target.  Without annotation they are no fields.
     #: Structure of the constraint's derivatives by the last variables; None: dense.
     structure = None

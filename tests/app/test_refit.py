@@ -4,6 +4,8 @@ import json
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from command_line import assert_one_line, call
@@ -51,6 +53,17 @@ def test_a_linear_model(problem):
         assert each.pit == pytest.approx(norm.cdf(OBSERVED[each.row], mean, sd), abs=0.05)
         far += abs(each.weighted - wanted) > 8.0 * each.elpd_error
     assert far
+
+
+def test_a_numpyro_model_is_refused():
+    """The density of a reading is in its site, and would stay without the reading."""
+
+    def model():
+        scale = numpyro.sample("scale", dist.Gamma(2.0, 2.0))
+        numpyro.sample("level", dist.Normal(0.0, scale), obs=jnp.array([0.1, 0.4]))
+
+    with pytest.raises(invlift.InputError, match="noise of their own"):
+        next(refit(invlift.from_numpyro(model), None, [0], chains=1, warmup=0, draws=1))
 
 
 @pytest.mark.parametrize("noise", [invlift.known_noise(SIGMA), invlift.student_t_noise(SIGMA, 4.0)])

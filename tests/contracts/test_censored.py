@@ -74,6 +74,42 @@ def test_the_lifted_density_is_that_of_all_readings(name):
     np.testing.assert_allclose(off, constant, atol=1e-9)
 
 
+PATH = np.array([0.7, 0.2, 0.4])
+PATHS = {
+    "state space": lambda noise: invlift.state_space(
+        lambda t, state, push, rate: {"level": rate * state["level"] + 0.5 * push[0]},
+        {"rate": invlift.normal(0.7, 0.2)},
+        lambda push, rate: {"level": push[0]},
+        {"level": PATH},
+        noise,
+    ),
+    "diffusion": lambda noise: invlift.diffusion_problem(
+        lambda t, state, rate: {"level": -rate * state["level"]},
+        lambda t, state, rate: {"level": 0.5},
+        {"rate": invlift.lognormal(median=0.8, factor=1.5)},
+        lambda rate: {"level": 1.0},
+        [0.5, 1.0, 2.0],
+        {"level": PATH},
+        noise,
+        start=0.0,
+        steps_per_interval=2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_limits_of_readings_of_a_path_are_no_readings(name):
+    problem = PATHS[name](gaussian_noise(0.3).with_limits(["", "<", ">"]))
+    target, off = target_of(problem, find_kernel("chmc")), []
+    for seed in range(3):
+        theta = 0.5 * np.random.default_rng(seed).standard_normal(problem.num_unknowns)
+        found, _ = log_density_on_the_manifold(target, theta)
+        scaled = (PATH - np.asarray(problem.predict(theta))) / 0.3
+        logs = norm.logpdf(scaled[0]), norm.logcdf(scaled[1]), norm.logsf(scaled[2])
+        off.append(float(found) - norm.logpdf(theta).sum() - sum(logs))
+    np.testing.assert_allclose(off, off[0], atol=1e-9)
+
+
 def test_the_gradient_is_that_of_the_density():
     target = problem_of(NOISES["groups"]).lifted()
     theta = 0.5 * np.random.default_rng(3).standard_normal(target.problem.num_unknowns)

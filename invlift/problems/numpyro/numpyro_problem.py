@@ -136,6 +136,9 @@ class NumPyroProblem(InverseProblem):
         Groups of readings with latent variables of their own, if there are any.
     """
 
+    #: The densities of readings are in the sites.
+    can_leave_out: ClassVar[bool] = False
+
     grouping: Grouping | None = static(default=None)
 
     @property

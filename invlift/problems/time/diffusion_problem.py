@@ -19,6 +19,7 @@ from invlift.models.state_space import StateSpacePrior
 from invlift.noise import Noise
 from invlift.noise.by_name import noise_by_name
 from invlift.noise.families import exact_readings
+from invlift.problems.censored import CensoredProblem, with_censored
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
 from invlift.problems.time.checks_in_time import (
@@ -75,7 +76,7 @@ def diffusion_problem(
     start: float | None = None,
     scheme: str = "euler-maruyama",
     forecast: Sequence[float] = (),
-) -> DiffusionProblem:
+) -> DiffusionProblem | CensoredProblem:
     """Build the inverse problem of dx = drift dt + diffusion dW with noisy or exact readings.
 
     The unknowns are its parameters and the whole path, which is computed in small steps.  A step of
@@ -101,7 +102,8 @@ def diffusion_problem(
         Readings by name, NaN where missing: a dict or a data frame.
     noise : Noise, Distribution, float, mapping of str to float or Distribution, or None
         As of :func:`~invlift.problems.time.ode_problem.ode_problem`.  None for exact readings,
-        from which only constrained samplers draw.
+        from which only constrained samplers draw.  With limits of censored readings derivatives
+        are dense, which suits some hundred steps.
     steps_per_interval : int
         S: number of equal steps from each time of readings to the next.  Double it to see whether
         the posterior changes.
@@ -118,7 +120,7 @@ def diffusion_problem(
 
     Returns
     -------
-    DiffusionProblem
+    DiffusionProblem, or CensoredProblem
         Draws hold the unknowns, and at all steps the paths of the state and of the noise-free
         readings, ``level_path`` for ``level``.  They do not hold the variables that drive the path.
 
@@ -185,7 +187,7 @@ def diffusion_problem(
     except InputError:
         _check_path(model, prior)  # a more specific error, if the path is the cause
         raise
-    return DiffusionProblem(made.model, made.prior, made.noise, made.observed)
+    return with_censored(DiffusionProblem(made.model, made.prior, made.noise, made.observed))
 
 
 def _times_of_steps(begin: float, times: np.ndarray, num_steps: int) -> np.ndarray:

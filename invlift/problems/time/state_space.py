@@ -17,6 +17,7 @@ from invlift.models.path import where_read
 from invlift.models.state_space import StateSpaceModel, StateSpacePrior
 from invlift.noise import Noise
 from invlift.noise.by_name import noise_by_name
+from invlift.problems.censored import CensoredProblem, with_censored
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.problems.problem import InverseProblem
 from invlift.problems.time.checks_in_time import (
@@ -67,7 +68,7 @@ def state_space(
     observe: Callable[..., Mapping[str, Any]] | None = None,
     recover: Callable[..., Mapping[str, Any]] | None = None,
     forecast: Sequence[float] = (),
-) -> StateSpaceProblem:
+) -> StateSpaceProblem | CensoredProblem:
     """Build the inverse problem of a state-space model with noisy readings at T times.
 
     A step of constrained samplers takes a time linear in T, as does an evaluation for all others.
@@ -90,7 +91,8 @@ def state_space(
         Readings by name, NaN where missing; at one time, all entries are missing or none.  A dict
         or a data frame.
     noise : Noise, Distribution, float or mapping of str to float or Distribution
-        As of :func:`~invlift.problems.time.ode_problem.ode_problem`.
+        As of :func:`~invlift.problems.time.ode_problem.ode_problem`.  With limits of censored
+        readings derivatives are dense, which suits some hundred times.
     times : (T,), optional
         Times of the readings, increasing, as an axis of the results; 0, 1, ... if left out.  The
         transition receives the index t, not these times.
@@ -105,7 +107,7 @@ def state_space(
 
     Returns
     -------
-    StateSpaceProblem
+    StateSpaceProblem, or CensoredProblem
         Draws hold the unknowns, and the states and noise-free readings at all times and those of
         the forecast, ``level_path``, (T, ...), for ``level``.  They do not hold the variables that
         move the states.
@@ -172,7 +174,7 @@ def state_space(
     made = StateSpaceProblem(made.model, made.prior, made.noise, made.observed)
     if observe is not None and model.recover is not None:
         _check_inverse(made)
-    return made
+    return with_censored(made)
 
 
 def _itself(values: Mapping[str, Any], **given) -> Mapping[str, Any]:
