@@ -155,6 +155,16 @@ def test_missing_readings_are_drawn():
     np.testing.assert_allclose(values["y"], [0.3, drawn, 0.5], rtol=1e-12)
 
 
+def test_masked_latent_values_of_which_nothing_is_observed_have_their_prior():
+    def padded():
+        with numpyro.plate("part", 2), handlers.mask(mask=np.array([True, False])):
+            x = x_of()
+        on(x[0], 1.0)
+
+    made = invlift.from_numpyro(padded)
+    assert made.model.at(np.array([0.3, -0.8])).log_reference == 0.0
+
+
 def test_vectors_may_be_missing():
     pairs = np.array([[0.1, 0.2], [np.nan, np.nan], [0.4, 0.3]])
 
@@ -405,6 +415,13 @@ def counted_elsewhere():
     on(x, 1.0)
 
 
+def partly_masked():
+    """NumPyro gives the first entry a flat prior."""
+    with numpyro.plate("part", 2), handlers.mask(mask=np.array([False, True])):
+        x = x_of()
+    on(x[0], 1.0)
+
+
 def subsampled():
     x = x_of()
     with numpyro.plate("data", 6, subsample_size=2) as rows:
@@ -463,6 +480,7 @@ REFUSED = {
     ),
     "site x: expected a proper distribution": lambda: on(x_of(IMPROPER), 1.0),
     "site x: expected a latent site that is not masked": counted_elsewhere,
+    "site x: expected a mask of values on which no observed": partly_masked,
     "plate data: expected all of its data, found 2 of 6": subsampled,
     r"site y: expected finite values in the support .* 20 prior draws, found -1": lambda: on(
         x_of(), -1.0, dist.Gamma(2.0, 2.0)

@@ -68,7 +68,7 @@ class _Outside(Exception):
 
 def _sites_at(fn, seed: int) -> tuple[Sites, dict[str, np.ndarray]]:
     """Find the sites from one draw; at the last draw, raise the errors of :func:`find_sites`."""
-    latent, observed, data, given = [], [], {}, {}
+    latent, observed, data, given, masked = [], [], {}, {}, {}
     for name, msg in _traced(fn, seed).items():
         where = f"site {name}"
         if name in (*RESERVED, *RESERVED_AXES):
@@ -88,10 +88,12 @@ def _sites_at(fn, seed: int) -> tuple[Sites, dict[str, np.ndarray]]:
             data[name], given[name] = value, msg["value"]
         elif msg["type"] == "sample":
             latent.append(_latent_site(where, msg))
+            masked[name] = _is_masked(msg, latent[-1])
     _check_given(given, _traced(fn, NUM_TRIES))
     sites, moving = _with_fixed_masks(Sites(fn, tuple(latent), tuple(observed)), data)
     data |= {name: np.broadcast_to(given[name], data[name].shape) for name in moving}
     _check_some(latent, sites.observed)
+    _check_masked(sites, data, masked)
     return sites._replace(latent=tuple(_centred(sites))), data
 
 
@@ -160,6 +162,40 @@ def _check_some(latent, observed):
             found,
             "there is nothing to lift: sample it by NumPyro's own NUTS",
         )
+
+
+def _is_masked(msg, site: Site) -> np.ndarray:
+    """Return which variables of a latent site, (size,), are those of masked values."""
+    given = msg["fn"]
+    batch = site.shape[: len(site.shape) - given.event_dim]
+    mask = mask_of(given)
+    if not isinstance(mask, bool):  # without axes of an event, whose variables may have others
+        mask = mask.reshape(mask.shape[: mask.ndim - given.event_dim])
+    return np.repeat(~np.broadcast_to(mask, batch).ravel(), site.size // math.prod(batch))
+
+
+def _check_masked(sites: Sites, data, masked: dict[str, np.ndarray]) -> None:
+    """Refuse masked latent values on which a reading depends: here they have their prior."""
+
+    def logs(white):
+        found = sites.log_densities(sites.at(white, data).values | data)
+        return jnp.concatenate([jnp.ravel(each) for each in found.values()])
+
+    rng = np.random.default_rng(0)
+    for site, own in zip(sites.latent, sites.split(jnp.arange(sites.num_white)), strict=True):
+        if not masked[site.name].any():
+            continue
+        along = np.zeros(sites.num_white)
+        along[own] = masked[site.name] * rng.standard_normal(site.size)
+        at = rng.standard_normal((NUM_TRIES, sites.num_white))
+        slopes = jax.vmap(lambda white, along=along: jax.jvp(logs, (white,), (along,))[1])(at)
+        if np.any(np.nan_to_num(slopes)):
+            raise InputError(
+                f"site {site.name}",
+                "a mask of values on which no observed site depends, as they keep their prior",
+                "one of values on which an observed site depends",
+                "leave out the mask, and give them a wide distribution",
+            )
 
 
 def _with_fixed_masks(sites: Sites, data: dict[str, np.ndarray]) -> tuple[Sites, list[str]]:
