@@ -320,3 +320,12 @@ def test_steps_of_a_state_space_are_equal():
         walk([0, 1, 5, 6])
     for given in (walk([0, 1, 5, 6], times=[0, 1, 5, 6]), walk([3, 4, 5, 6])):
         assert given.num_observations == 4
+    days = pd.to_datetime(["2021-03-01", "2021-03-02", "2021-03-05", "2021-03-06"])
+    for gaps in (days, days.tz_localize("Europe/Paris"), days.to_period("D")):
+        with pytest.raises(InputError, match=r"equal steps.*rows of NaN"):
+            walk(gaps)
+    walk(days, times=[0, 1, 4, 5])
+    for unit in ("3h", "B", "W", "MS", "QE", "YS"):
+        walk(pd.date_range("2021-03-26", periods=4, freq=unit))
+    walk(pd.date_range("2021-03-26", periods=4, tz="Europe/Paris"))  # a day of 23 hours
+    walk(pd.period_range("2021-11", periods=4, freq="M"))

@@ -122,7 +122,7 @@ def check_labels(readings: Mapping[str, Any], noise: Any, times: np.ndarray | No
     """Refuse readings and noise of pandas or xarray with labels in another order than the times.
 
     Labels that are not times, such as row numbers, are ignored.  Without times (T,) each row is one
-    step, so that numeric labels must be equally spaced.
+    step, so that numbers, periods and dates must be equally spaced.
     """
     # The rows of a noise may be those alone that were read.
     every = ("readings", readings, times is None), ("noise", noise, False)
@@ -140,23 +140,44 @@ def check_labels(readings: Mapping[str, Any], noise: Any, times: np.ndarray | No
         expected, remedy = "those of times, in their order", "sort the rows as the times, or "
         if labels.dtype.kind == "M" or times is None:
             is_wrong = steps.size and not (steps > steps[0] * 0).any()  # the latest first
-            if not is_wrong and are_steps and labels.dtype.kind != "M":
-                is_wrong = not np.allclose(steps, steps[:1])
+            if not is_wrong and are_steps:
+                is_wrong = not _are_equal_steps(labels)
                 expected, remedy = "equal steps, of which each moves the state once", "give times, "
                 remedy += "or rows of NaN for steps without a reading, or "
         else:
             is_wrong = np.array_equal(np.sort(labels), times) and not np.array_equal(labels, times)
         if is_wrong:
             remedy += "leave labels out that are no times, by reset_index(drop=True)"
-            raise InputError(where, expected, f"{labels[:6].tolist()}"[:80], remedy)
+            found = labels.astype(str) if labels.dtype.kind == "M" else labels
+            raise InputError(where, expected, f"{found[:6].tolist()}"[:80], remedy)
+
+
+def _are_equal_steps(labels: np.ndarray) -> bool:
+    """Return whether labels, (T,), are equally spaced; dates also by the calendar.
+
+    Dates may be one for each day, working day or month, or for each n of these.
+    """
+    if labels.dtype.kind != "M":
+        return np.allclose(np.diff(labels), np.diff(labels)[:1])
+    days = labels.astype("M8[D]")
+    steps = np.diff(labels), np.diff(days), np.busday_count(days[:-1], days[1:])
+    steps = *steps, np.diff(days.astype("M8[M]"))
+    return any(np.all(each == each[:1]) and np.all(each.astype(int) > 0) for each in steps)
 
 
 def _labels_of_rows(given: Any) -> np.ndarray | None:
-    """Return labels along the first axis of an array of pandas or xarray; None for any other."""
+    """Return labels along the first axis of an array of pandas or xarray; None for any other.
+
+    Periods are numbered, and dates of a time zone are those of UTC.
+    """
     index = getattr(given, "index", None)
     if not hasattr(index, "equals"):  # lists have a method of that name
         first = next(iter(getattr(given, "dims", ())), None)
         index = getattr(given, "indexes", {}).get(first)
+    if hasattr(index, "to_timestamp"):
+        return np.asarray(index.asi8)
+    if getattr(index, "tz", None) is not None:
+        index = index.tz_convert(None)
     return None if index is None else np.asarray(index)
 
 

@@ -89,7 +89,8 @@ def state_space(
         ``initial(push, **unknowns)``: state 0, from k further standard normal variables.
     readings : mapping of str to (T,) or (T, ...)
         Readings by name, NaN where missing; at one time, all entries are missing or none.  A dict
-        or a data frame.
+        or a data frame.  Without ``times`` each row is one step: labels of rows that are numbers or
+        dates must be equally spaced, by days, working days or months say.
     noise : Noise, Distribution, float or mapping of str to float or Distribution
         As of :func:`~invlift.problems.time.ode_problem.ode_problem`.  With limits of censored
         readings derivatives are dense, which suits some hundred times.
