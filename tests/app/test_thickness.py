@@ -44,12 +44,28 @@ def test_a_thickness_that_grows_has_the_solution_of_its_equation():
 
 def test_subdomains_of_two_thicknesses_are_in_series():
     """Exact on any mesh: the drops are as one over the thicknesses."""
-    mesh, held = box_mesh(2, 4), {"left": 0.0, "right": 1.0}
-    found = readings_of(mesh, "right", dirichlet=held, thickness={"low": 1.0, "high": 3.0})
     slope = 1.0 / (0.5 / 1.0 + 0.5 / 3.0)
     x = POINTS[:, 0]
     exact = np.where(x < 0.5, slope * x, 1.0 - slope / 3.0 * (1.0 - x))
-    np.testing.assert_allclose(found, [*exact, slope], rtol=1e-12)
+    for mesh in (box_mesh(2, 4), as_many_cells_as_nodes()):
+        held, options = {"left": 0.0, "right": 1.0}, {"thickness": {"low": 1.0, "high": 3.0}}
+        found = readings_of(mesh, "right", dirichlet=held, **options)
+        np.testing.assert_allclose(found, [*exact, slope], rtol=1e-12)
+    with refused("thickness", "by subdomain", "an array"):
+        readings_of(mesh, dirichlet=held, thickness=np.ones(8))
+
+
+def as_many_cells_as_nodes():
+    """Two halves of a square, with two nodes between them inside."""
+    points = [[0, 0], [1, 0], [1, 1], [0, 1], [0.5, 0], [0.5, 1], [0.5, 0.3], [0.5, 0.6]]
+    low = [[0, 4, 6], [0, 6, 7], [0, 7, 3], [7, 5, 3]]
+    high = [[4, 1, 6], [6, 1, 7], [1, 2, 7], [7, 2, 5]]
+    return invlift.mesh_from_arrays(
+        points,
+        low + high,
+        boundaries={"left": [[3, 0]], "right": [[1, 2]]},
+        subdomains={"low": range(4), "high": range(4, 8)},
+    )
 
 
 def test_one_number_changes_what_enters_at_a_point_alone():

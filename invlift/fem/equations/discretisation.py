@@ -49,20 +49,19 @@ class OfThickness(NamedTuple):
     ----------
     values : (num_nodes,) or (num_cells,) array
         Thickness, in the unit of length.
+    is_nodal : bool
+        Whether the values are at the nodes, and not in the cells.
     """
 
     values: np.ndarray
-
-    def is_nodal(self, basis: skfem.assembly.basis.AbstractBasis) -> bool:
-        """Return whether the values are at the nodes of a basis, and not in its cells."""
-        return len(self.values) == basis.N
+    is_nodal: bool
 
     def on(self, basis: skfem.assembly.basis.AbstractBasis) -> np.ndarray:
         """Return the thickness at the quadrature points of cells or facets, (E, Q).
 
         A facet between two cells of different thickness has their mean.
         """
-        if self.is_nodal(basis):
+        if self.is_nodal:
             return np.asarray(basis.interpolate(self.values))
         if basis.tind is None:
             return self.values[:, None]

@@ -107,7 +107,7 @@ def body_of(
                   if is_distribution(each)}  # fmt: skip
         form = anisotropic(*given, mesh.dim, turned)
     turned = {f"anisotropy_{key}": each for key, each in turned.items()}
-    of_thickness = None if thickness is None else OfThickness(_thickness(mesh, thickness))
+    of_thickness = None if thickness is None else _thickness(mesh, thickness)
     basis = cell_basis(mesh, of_thickness)
     known = known_conductivity(mesh, known)
     if lines and mesh.dim != 2:
@@ -142,17 +142,25 @@ def _by_group(
     return numbers, unknowns
 
 
-def _thickness(mesh: Mesh, given) -> np.ndarray:
-    """Return the thickness at the nodes, (num_nodes,), or in the cells, (num_cells,)."""
+def _thickness(mesh: Mesh, given) -> OfThickness:
+    """Return the thickness at the nodes or in the cells."""
     if mesh.dim != 2:
         remedy = "leave it out"
         raise InputError("thickness", "none of a body in space", "one", remedy)
     if isinstance(given, Mapping):
-        values = numbers_of_subdomains(mesh, "thickness", given)
+        values, is_nodal = numbers_of_subdomains(mesh, "thickness", given), False
+    elif isinstance(given, str):
+        values = mesh.field(given, "thickness")
+        is_nodal = given in mesh.point_fields or given not in mesh.cell_fields
+    elif np.ndim(given) == 0:
+        values, is_nodal = np.full(mesh.num_cells, given, dtype=float), False
     else:
-        of_text = isinstance(given, str)
-        values = mesh.field(given, "thickness") if of_text else np.asarray(given, dtype=float)
-        values = np.full(mesh.num_cells, given) if values.ndim == 0 else values
+        values = np.asarray(given, dtype=float)
+        is_nodal = values.shape == (mesh.num_nodes,)
+        if is_nodal and mesh.num_nodes == mesh.num_cells:
+            expected, found = "numbers by subdomain, or a field of the mesh", "an array"
+            remedy = "name them: this mesh has as many cells as nodes"
+            raise InputError("thickness", expected, found, remedy)
     if values.shape not in ((mesh.num_nodes,), (mesh.num_cells,)):
         expected = f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells"
         raise InputError("thickness", expected, f"shape {values.shape}", "give one for each")
@@ -161,7 +169,7 @@ def _thickness(mesh: Mesh, given) -> np.ndarray:
         expected, found = "a positive thickness everywhere", f"{values[bad[0]]:g}"
         remedy = "correct it; of subdomains, name all"
         raise InputError("thickness", expected, found, remedy)
-    return values
+    return OfThickness(values, is_nodal)
 
 
 def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndarray:
@@ -347,7 +355,7 @@ def _across(body: Body, group: str, numbers) -> Form:
         for side in sides
     )
     thickness = body.basis.thickness
-    if thickness is not None and not thickness.is_nodal(body.basis):
+    if thickness is not None and not thickness.is_nodal:
         facets.dx = 0.5 * (facets.dx + others.dx)  # the thickness of both sides, as on a line
     partner = np.arange(body.mesh.num_nodes)
     partner[sides[0]] = sides[1]
