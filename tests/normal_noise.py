@@ -23,6 +23,10 @@ class NormalNoise:
     values: np.ndarray
     sigma: np.ndarray | float | None = None
 
+    def every(self, chains) -> int:
+        """All draws are stored."""
+        return 1
+
     def new_readings(self, rng, chains, paths) -> dict[str, list[np.ndarray]]:
         """New readings, "observed", (num_draws, d) for each chain, and of paths by name."""
         found = {"observed": [self._noisy(rng, x["predicted"], self._scale(x)) for x in chains]}

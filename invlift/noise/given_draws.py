@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from invlift.chains import Chain
 from invlift.noise.base import Noise
 from invlift.noise.scales import Scale
 from invlift.programs.compilation import program
@@ -29,6 +30,10 @@ class NoiseGivenDraws:
 
     noise: Noise
     observed: np.ndarray
+
+    def every(self, chains: Sequence[Chain]) -> int:
+        """Return the thinning of the draws that are needed: 1, as all of them are stored."""
+        return 1
 
     def new_readings(
         self, rng: np.random.Generator, chains: Sequence[Draws], paths: Mapping[str, np.ndarray]

@@ -15,9 +15,12 @@ from numpyro.infer.util import log_density, log_likelihood
 from scipy import stats
 
 import invlift
+from invlift.chains import Chain
 from invlift.errors import InputError
 from invlift.lift.targets.lifted import LiftedPosterior
 from invlift.lift.targets.ordinary import OrdinaryPosterior
+from invlift.samplers.chains.results import Run
+from invlift.standards import Standards
 
 X = np.linspace(-1.0, 1.0, 6)
 COUNTS = np.array([1, 0, 2, 3, 1, 4])
@@ -395,6 +398,37 @@ def test_draws_of_a_line():
     draws = {"slope": run.chains[0].draws["slope"]}
     known = jax.jit(lambda draws: log_likelihood(line, draws, X, READINGS)["y"])(draws)
     np.testing.assert_allclose(data["log_likelihood"]["y"].values[0], known, rtol=1e-9)
+
+
+def test_of_thinned_latent_values_the_likelihoods_are_those_of_the_stored_draws(tmp_path):
+    def model(readings):
+        with numpyro.plate("row", 3):
+            effect = numpyro.sample("effect", dist.Normal(0.0, 1.0))
+            numpyro.sample("y", dist.Normal(2.0 * effect, 0.5), obs=readings)
+
+    problem = invlift.from_numpyro(model, np.array([0.3, -0.4, 1.1]))
+    thetas = 0.3 * np.random.default_rng(2).standard_normal((2, 101, 3))
+    draws = [jax.tree.map(np.asarray, jax.vmap(problem.described)(theta)) for theta in thetas]
+
+    def posterior(step, of_effect):
+        """Of every so many draws, and of the latent site of some of these."""
+        chains = []
+        for each in draws:
+            kept = {name: values[::step] for name, values in each.items()}
+            kept["effect"] = kept["effect"][::of_effect]
+            chains.append(Chain(kept, every={"effect": of_effect}))
+        return problem.posterior(Run(chains, 0.0, False, Standards()))
+
+    thinned, whole = posterior(1, 4), posterior(4, 1)
+    assert thinned.num_draws == 101
+    thinned.write(tmp_path)
+    for found in (thinned, invlift.load(tmp_path)):
+        for pair in zip(found.fit.log_likelihood, whole.fit.log_likelihood, strict=True):
+            np.testing.assert_allclose(*pair, rtol=1e-12)
+        for name in ("elpd", "pit"):
+            pair = (getattr(each.fit.leave_one_out(), name) for each in (found, whole))
+            np.testing.assert_allclose(*pair, rtol=1e-9)
+        assert found.fit.new_readings()["y"][0].shape == (26, 3)
 
 
 # What cannot be a problem -------------------------------------------------------------------------

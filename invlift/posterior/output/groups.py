@@ -44,10 +44,12 @@ def groups_of(posterior: PosteriorStatistics) -> Iterator[tuple[str, xr.Dataset]
     if arrays:
         observed = {name: (tuple(axes), values) for name, (axes, values) in arrays.items()}
         yield "observed_data", dataset(observed, coordinates_along(quantities))
-    if new := posterior.fit.new_readings():
-        yield "posterior_predictive", label(new, quantities)
-    if logs := posterior.fit.log_likelihoods:
-        yield "log_likelihood", label(logs, {name: _along(quantities[name], logs) for name in logs})
+    fit = posterior.fit
+    if new := fit.new_readings():
+        yield "posterior_predictive", label(new, quantities, dict.fromkeys(new, fit.every))
+    if logs := fit.log_likelihoods:
+        along = {name: _along(quantities[name], logs) for name in logs}
+        yield "log_likelihood", label(logs, along, dict.fromkeys(logs, fit.every))
     if constants := _constants(posterior):
         points = [values for axes, values in constants.values() if axes[1:] == ("axis",)]
         coords |= {"axis": list("xyz")[: len(points[0][0])]} if points else {}

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,6 +137,11 @@ class SavedNoise:
 
     replicated: Mapping[str, list[np.ndarray]]
     likelihoods: Mapping[str, list[np.ndarray]]
+    thinning: int = 1
+
+    def every(self, chains: Sequence[Chain]) -> int:
+        """Return the thinning of the draws for which they are stored."""
+        return self.thinning
 
     def new_readings(
         self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]
@@ -224,7 +229,8 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
         surroundings["sensors"] = Readings(values, *places, *further)
     parts = groups["posterior_predictive"], groups["log_likelihood"]
     if all(each.data_vars for each in parts):
-        surroundings["noise"] = SavedNoise(*map(_chains_of, parts))
+        step = max(map(_step_along, parts[1].data_vars.values()))
+        surroundings["noise"] = SavedNoise(*map(_chains_of, parts), step)
     return surroundings
 
 
@@ -233,13 +239,18 @@ def _chains_of(group: xr.Dataset) -> dict[str, list[np.ndarray]]:
     return {str(name): list(each.to_numpy()) for name, each in group.data_vars.items()}
 
 
+def _step_along(variable: xr.DataArray) -> int:
+    """Return the thinning of the draws of a variable."""
+    numbers = variable[variable.dims[1]].to_numpy()
+    return int(numbers[1]) if len(numbers) > 1 else 1
+
+
 def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[Chain]:
     """Return draws and statistics of each chain, as stored in files."""
     every = {}
     for name, variable in groups["posterior"].data_vars.items():
-        numbers = variable[variable.dims[1]].to_numpy()
-        if len(numbers) > 1 and numbers[1] > 1:
-            every[name] = int(numbers[1])
+        if (step := _step_along(variable)) > 1:
+            every[name] = step
     kinds = {"draws": "posterior", "stats": "sample_stats", "warmup_stats": "warmup_sample_stats"}
     times = record.model_dump(include=_OF_CHAINS)
     chains = []

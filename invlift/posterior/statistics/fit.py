@@ -79,6 +79,24 @@ class Fit:
         readings = self.posterior.readings
         return in_time(readings, self.predicted.unit) or readings.coordinates
 
+    @property
+    def every(self) -> int:
+        """Thinning of the draws of new readings and of likelihoods."""
+        noise = self.posterior.noise
+        return 1 if noise is None else noise.every(self.posterior.chains)
+
+    @property
+    def _draws(self) -> list[dict[str, np.ndarray]]:
+        """Draws with this thinning, by name for each chain, of all quantities that have it."""
+        return [
+            {
+                name: values[:: self.every // chain.every.get(name, 1)]
+                for name, values in chain.draws.items()
+                if self.every % chain.every.get(name, 1) == 0
+            }
+            for chain in self.posterior.chains
+        ]
+
     def sensors(self) -> SensorStatistics:
         """Compare readings and predictions; an `InputError` if either is missing."""
         if not self.is_known:
@@ -138,7 +156,10 @@ class Fit:
         return {OBSERVED: (axes, np.asarray(self.posterior.sensors.values, dtype=float))}
 
     def new_readings(self) -> dict[str, list[np.ndarray]]:
-        """Draw new readings of the `arrays` and along paths, by name; empty if noise is unknown."""
+        """Draw new readings of the `arrays` and along paths, by name; empty if noise is unknown.
+
+        They are for every `every`-th draw, as are the `log_likelihoods`.
+        """
         if self.posterior.noise is None or not self.is_known:
             return {}
         along = readings_along(self._coordinates).items()
@@ -149,8 +170,8 @@ class Fit:
             if path in self.posterior.described
         }
         paths = {path: rows for path, rows in paths.items() if every.get(path) == 1}
-        chains = [chain.draws for chain in self.posterior.chains]
-        return self.posterior.noise.new_readings(np.random.default_rng(NOISE_SEED), chains, paths)
+        rng = np.random.default_rng(NOISE_SEED)
+        return self.posterior.noise.new_readings(rng, self._draws, paths)
 
     @cached_property
     def series(self) -> list[Series]:
@@ -169,7 +190,7 @@ class Fit:
         """
         if self.posterior.noise is None or not self.is_known:
             return {}
-        return self.posterior.noise.log_likelihoods([c.draws for c in self.posterior.chains])
+        return self.posterior.noise.log_likelihoods(self._draws)
 
     @property
     def log_likelihood(self) -> list[np.ndarray] | None:
@@ -203,7 +224,9 @@ class Fit:
     def _leave_one_out(self) -> LeaveOneOut | None:
         if self.log_likelihood is None:
             return None
-        return leave_one_out(self.log_likelihood, self.scores if self.is_loo_of_sensors else None)
+        scores = self.scores if self.is_loo_of_sensors else None
+        scores = scores and [each[:: self.every] for each in scores]
+        return leave_one_out(self.log_likelihood, scores)
 
     @property
     def is_loo_of_sensors(self) -> bool:

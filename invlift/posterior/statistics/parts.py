@@ -78,8 +78,12 @@ class Readings:
 class ReadingNoise(Protocol):
     """Noise of the readings given the draws of the chains.
 
-    Readings have the names of `Readings.arrays`, or "observed" if it is empty.
+    Readings have the names of `Readings.arrays`, or "observed" if it is empty. The draws are every
+    k-th of those in the chains, k = `every(chains)`.
     """
+
+    def every(self, chains: Sequence[Chain]) -> int:
+        """Return the thinning k of the draws of all quantities that are needed."""
 
     def new_readings(
         self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]

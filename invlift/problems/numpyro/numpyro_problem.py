@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from invlift.chains import Chain
 from invlift.errors import InputError, as_input_error
 from invlift.lift.jacobians import Grouped
 from invlift.lift.jacobians.grouped import Grouping
@@ -212,6 +213,11 @@ class SitesNoise:
     """
 
     problem: NumPyroProblem
+
+    def every(self, chains: Sequence[Chain]) -> int:
+        """Return the largest thinning of a latent site's draws; all are powers of two."""
+        sites = self.problem.model.sites.latent
+        return max(chain.every.get(site.name, 1) for chain in chains for site in sites)
 
     def log_likelihoods(self, chains: Sequence) -> dict[str, list[np.ndarray]]:
         """Return log densities of events by site, (num_draws, ...) for each chain."""
