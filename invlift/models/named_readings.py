@@ -14,6 +14,9 @@ import numpy as np
 from invlift.errors import InputError, as_numbers
 from invlift.unknowns.axes import Axes, checked_axes
 
+#: Names of axes that other columns of tables and files of readings have.
+RESERVED_COLUMNS = ("name", "observed", "units", "sigma", "points", "limit", "limits")
+
 
 class NamedReading(NamedTuple):
     """Description of a named array of readings.
@@ -38,6 +41,14 @@ class NamedReading(NamedTuple):
             return [self.name]
         along = [labels for _, labels in self.axes] or list(map(range, self.shape))
         return [f"{self.name}[{', '.join(map(str, each))}]" for each in product(*along)]
+
+
+def check_columns(where: str, axes: Axes) -> None:
+    """Refuse axes of readings with names that other columns of their tables have."""
+    for axis, _ in axes:
+        if axis in RESERVED_COLUMNS:
+            found = f"{axis!r}, which is that of another column in the results"
+            raise InputError((where, "axes"), "another name", found, "rename it")
 
 
 def labels_of(readings: Sequence[NamedReading]) -> list[str]:
@@ -84,6 +95,7 @@ def named_readings(
             )
         given_axes = axes[name] if name in axes else _axes_of(given)
         given_axes = checked_axes(("readings", name), given_axes, array.shape)
+        check_columns(where, given_axes)
         readings.append(NamedReading(str(name), array.shape, given_axes))
         values.append(array.ravel())
     return np.concatenate(values), tuple(readings)

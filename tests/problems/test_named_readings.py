@@ -173,6 +173,8 @@ def test_dates_become_text():
         ({"hare": "many"}, {}, "argument observed, hare: expected an array of numbers"),
         ({"hare": HARE}, {}, "forward map: .*readings hare, found one of total, lynx, hare; "),
         (observed() | {"hare": HARE[:2]}, {}, r"forward map, hare: expected shape \(2,\).*\(3,\)"),
+        (observed() | {"hare": xr.DataArray(HARE, dims="sigma", coords={"sigma": YEARS})}, {},
+         "argument observed, hare, axes: .* found 'sigma', which is that of another column"),
         (HARE, {}, "forward map: .* found dict; .*name the observed"),
         (observed(), {"axes": {"trail": {"year": YEARS}}}, "argument axes, trail: .*path"),
         (observed(), {"axes": {"path": {"year": [1]}}},

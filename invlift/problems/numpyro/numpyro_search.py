@@ -15,6 +15,7 @@ from numpyro.contrib.control_flow.scan import scan_wrapper
 from numpyro.primitives import Messenger
 
 from invlift.errors import InputError, as_input_error
+from invlift.models.named_readings import check_columns
 from invlift.problems.numpyro.numpyro_sites import ONE_AT_A_TIME, RESERVED, Site, Sites
 from invlift.programs.dependence import spread
 from invlift.unknowns.axes import RESERVED_AXES, Axes, checked_axes
@@ -280,6 +281,7 @@ def _observed_site(where: str, msg, *, is_last: bool) -> tuple[Site, np.ndarray]
     is_used = np.broadcast_to(np.asarray(mask_of(given)), shape)
     _check_value(where, unwrapped(given), value, is_used, is_last)
     axes = _axes(where, msg, shape, num_event)
+    check_columns(where, axes)
     events = is_used.reshape(-1, math.prod(shape[len(shape) - num_event :]))
     filled, used = value, None
     if not is_used.all():  # derivatives of scores of NaN would be NaN
