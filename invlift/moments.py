@@ -61,7 +61,7 @@ class BatchMeans(NamedTuple):
     ----------
     size : int
         Number of draws in a batch.
-    means : (num_batches, N)
+    means : (num_batches, ...)
     """
 
     size: int

@@ -11,7 +11,7 @@ from invlift.chains import Chain
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior import Posterior
 from invlift.posterior.statistics.diagnostics import diagnose_field
-from invlift.posterior.statistics.fields import ess_of_batches
+from invlift.posterior.statistics.fields import ess_of_batches, of_all_draws
 from invlift.posterior.statistics.labelled import label
 from invlift.samplers.chains.fields import FieldRecord
 
@@ -163,6 +163,29 @@ def test_batches_of_unequal_lengths_are_joined():
     np.testing.assert_allclose(
         ess_of_batches(moments, batches), ess_of_batches(moments, same), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (1, 4)])
+def test_entries_of_a_matrix_are_those_of_a_vector(shape):
+    chains = [autoregressive(0.9, seed, (DRAWS, 4)) for seed in range(3)]
+
+    def diagnosed(shape):
+        records = [FieldRecord(1e4) for _ in chains]
+        for record, draws in zip(records, chains, strict=True):
+            record.add(draws.reshape(-1, *shape))
+        parts = [
+            Chain(
+                {"rate": np.stack(each.rows)},
+                moments={"rate": each.moments},
+                batches={"rate": each.batch_means},
+                every={"rate": each.every},
+            )
+            for each in records
+        ]
+        return of_all_draws(parts, "rate")
+
+    for key, expected in diagnosed((4,)).items():
+        np.testing.assert_allclose(diagnosed(shape)[key].ravel(), expected, rtol=1e-12)
 
 
 def test_too_few_batches_and_constants_have_no_effective_size():

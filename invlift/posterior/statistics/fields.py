@@ -230,4 +230,4 @@ def _joined(batches: BatchMeans, size: int) -> np.ndarray:
     """Return means over batches of the given size, a multiple of the size of `batches`."""
     number = size // batches.size
     whole = len(batches.means) // number * number
-    return batches.means[:whole].reshape(-1, number, batches.means.shape[1]).mean(axis=1)
+    return batches.means[:whole].reshape(-1, number, *batches.means.shape[1:]).mean(axis=1)
