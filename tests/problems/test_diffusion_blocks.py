@@ -18,12 +18,15 @@ from test_diffusion_problem import (
 )
 
 from invlift.app.runs.sampling import sample
+from invlift.app.runs.scalars import RankedScalars, names_of_fields, random_entries
 from invlift.errors import InputError
 from invlift.lift.targets.diffusion import DiffusionPosterior
 from invlift.lift.targets.manifold import ManifoldTarget
+from invlift.lift.targets.ordinary import OrdinaryPosterior
 from invlift.problems.starts.landing import onto_manifold
 from invlift.problems.time.diffusion_blocks import DiffusionInBlocks, blocks_of
 from invlift.problems.time.diffusion_problem import DiffusionProblem
+from invlift.programs.compilation import Program
 from invlift.programs.pytrees import static
 from invlift.samplers.kernels.alternate import Alternate
 from invlift.unknowns.distributions import lognormal
@@ -146,3 +149,21 @@ def test_a_problem_without_blocks_is_refused():
     )
     with pytest.raises(InputError, match="kernel: expected a target in parts"):
         sample(made, Alternate(), chains=1, warmup=2, draws=2)
+
+
+def test_ranked_are_the_same_quantities_in_blocks():
+    made = problem()
+    target = made.lifted()
+    places = {name: jnp.asarray([*each.values()]) for name, each in random_entries(made, 0).items()}
+    recorder = RankedScalars(target, names_of_fields(made), places)
+    position = target.lift(0.3 * jnp.ones(made.num_unknowns))
+    whole = RankedScalars(OrdinaryPosterior(made), names_of_fields(made), places)
+    found, expected = Program(described, "none")(recorder, whole, position)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-12)
+
+
+def described(recorder, whole, position):
+    theta = position[: whole.target.dimension]
+    return recorder.describe_position(position)[0], whole.describe(theta)[0]

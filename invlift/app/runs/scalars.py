@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,12 @@ from invlift.targets import Described, Target
 def names_of_fields(problem: InverseProblem | ManifoldProblem) -> tuple[str, ...]:
     """Return the names of the fields among the draws of a problem."""
     return tuple(each.name for each in recorded(problem)[0] if each.place and not each.is_derived)
+
+
+class _At(NamedTuple):
+    """A position, (Q,), in the place of a point."""
+
+    position: jax.Array
 
 
 class Scalars(Module):
@@ -40,6 +46,11 @@ class Scalars(Module):
     def describe(self, where) -> Described:
         """Return scalars and short vectors by name, and no moments."""
         return self.kept(where, self.target.describe(where)[0]), {}
+
+    def describe_position(self, position: jax.Array) -> Described:
+        """As :meth:`describe`, at a position, (Q,), of a target in parts."""
+        described, _ = self.target.describe_position(position)
+        return self.kept(_At(position), described), {}
 
     def kept(self, where, recorded: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """Select the recorded quantities from those that the target describes."""
