@@ -283,6 +283,16 @@ def test_readings_with_labels_in_another_order_than_times_are_refused(readings):
         decaying(readings)
 
 
+def test_readings_with_labels_of_their_own_are_refused():
+    levels = pd.Series([0.37, 0.14, 0.05], index=[1, 2, 3])
+    for labels in ([2, 3, 4], ["a", "b", "c"], pd.date_range("2020-01-01", periods=3)):
+        with pytest.raises(InputError, match="readings r, labels of its rows: expected those of q"):
+            decaying({"q": levels, "r": levels.set_axis(labels)})
+    for labels in ([1.0, 2.0, 3.0], [0, 1, 2]):
+        with pytest.raises(InputError, match="initial"):  # which has no r
+            decaying({"q": levels, "r": levels.set_axis(labels)})
+
+
 def test_noise_with_labels_in_another_order_than_times_is_refused():
     sigma = pd.Series([0.3, 0.2, 0.1], index=[3.0, 2.0, 1.0])
     with pytest.raises(InputError, match="noise q, labels of its rows: expected those of times"):

@@ -121,8 +121,9 @@ def checked_columns(readings: Any, times: np.ndarray | None = None) -> dict[str,
 def check_labels(readings: Mapping[str, Any], noise: Any, times: np.ndarray | None) -> None:
     """Refuse readings and noise of pandas or xarray with labels in another order than the times.
 
-    Labels that are not times, such as row numbers, are ignored.  Without times (T,) each row is one
-    step, so that numbers, periods and dates must be equally spaced.
+    All readings must have the same labels.  Those that are not times, such as row numbers, are
+    ignored.  Without times (T,) each row is one step, so that numbers, periods and dates must be
+    equally spaced.
     """
     # The rows of a noise may be those alone that were read.
     every = ("readings", readings, times is None), ("noise", noise, False)
@@ -132,6 +133,8 @@ def check_labels(readings: Mapping[str, Any], noise: Any, times: np.ndarray | No
         if isinstance(columns, Mapping) or columns is readings
         for name, given in columns.items()
     ]
+    if isinstance(readings, Mapping):  # a data frame has one index
+        _check_are_alike(readings)
     for what, given, are_steps in named:
         labels = _labels_of_rows(given)
         if labels is None or labels.dtype.kind not in "iufM":
@@ -150,6 +153,23 @@ def check_labels(readings: Mapping[str, Any], noise: Any, times: np.ndarray | No
             remedy += "leave labels out that are no times, by reset_index(drop=True)"
             found = labels.astype(str) if labels.dtype.kind == "M" else labels
             raise InputError(where, expected, f"{found[:6].tolist()}"[:80], remedy)
+
+
+def _check_are_alike(readings: Mapping[str, Any]) -> None:
+    """Refuse readings with labels that differ, unless they are numbers of rows, 0, 1, ..."""
+    first = None
+    for name, given in readings.items():
+        labels = _labels_of_rows(given)
+        if labels is None or (
+            labels.dtype.kind in "iu" and (labels == np.arange(len(labels))).all()
+        ):
+            continue
+        first = first or (name, labels)
+        kinds = {each.dtype.kind.replace("i", "f").replace("u", "f") for each in (first[1], labels)}
+        if len(kinds) > 1 or not np.array_equal(first[1], labels):
+            where, expected = f"readings {name}, labels of its rows", f"those of {first[0]}"
+            remedy = "join both in one data frame, or leave labels out by reset_index(drop=True)"
+            raise InputError(where, expected, "others", remedy)
 
 
 def _are_equal_steps(labels: np.ndarray) -> bool:
