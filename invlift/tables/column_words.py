@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.readings.sensors import check_missing
+from invlift.fem.readings.sensors import OF_SOLUTION, check_missing
 from invlift.tables.table import Table
 from invlift.units import factor_between, size_of, without_unit
 
@@ -36,8 +36,6 @@ _PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment",
 #: The kind of readings of a conductivity, used as logarithms, and the column of their error factor.
 CONDUCTIVITY, FACTOR = "conductivity", "sigma_factor"
 _LENGTHS = "x", "y", "z", "x2", "y2", "z2", "radius"
-#: Kinds of readings in the unit of the solution.
-_OF_SOLUTION = {"point", "difference", "average"}
 #: Units of temperature with the same size of a degree.
 _KELVINS = {"K", "°C", "degC", "C", "℃"}
 
@@ -220,19 +218,20 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
     Raises
     ------
     InputError
-        If a column's unit cannot be converted, if coordinates are in several units and no unit of
-        length is given, or if a column to be converted also has readings of other kinds.
+        If a column's unit cannot be converted, if lengths are in several units, one of them may be
+        none, and no unit of length is given, or if a column to be converted also has readings of
+        other kinds.
     """
     if "length" not in units:
-        found = {table.units[axis] for axis in _LENGTHS if table.units.get(axis)}
+        found = {table.units.get(axis, "") for axis in _LENGTHS if axis in table.columns}
         if len(found) > 1:
             remedy = "convert them to the unit of the mesh, or name it: [units] length"
-            where = f"{table.name}, row {table.first}"
-            raise InputError(where, "coordinates in one unit", ", ".join(sorted(found)), remedy)
+            where, listed = f"{table.name}, row {table.first}", sorted(x or "none" for x in found)
+            raise InputError(where, "lengths in one unit", ", ".join(listed), remedy)
     wanted = dict.fromkeys(_LENGTHS, units.get("length")) | {"value": units.get("solution")}
     frame, taken, behind = {}, [], dict(table.units)
     kinds = set(table.array("kind").tolist()) if "kind" in table.columns else set()
-    others = kinds - _OF_SOLUTION
+    others = kinds - OF_SOLUTION
     for column, unit in wanted.items():
         given = table.units.get(column)
         if not unit or given == unit or column not in table.columns:

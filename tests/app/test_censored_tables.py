@@ -89,3 +89,8 @@ def test_a_run_keeps_limits(tmp_path, capsys):
     made = read_sensors(tmp_path / "made.csv", 2)
     is_limit = made.limits != "" if made.limits is not None else np.zeros(5, bool)
     assert (made.values[is_limit] == np.array([2.1, 0, 0, 1.25, 0])[is_limit]).all()
+    out = tmp_path / "other.csv"
+    assert call("simulate", path, "--seed", 1, "--sigma", 1e-9, "--out", out) == 0
+    other = read_sensors(out, 2)
+    assert other.limits[0] == "<"
+    assert other.values[0] == 2.1  # the body with a source of 5 is far below

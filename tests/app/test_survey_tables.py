@@ -15,6 +15,11 @@ from invlift.tables.sensors import read_sensors
 
 SENSORS = "x,y,value,survey\n0.3,0.4,2.1,1998\n0.6,0.7,1.4,2004\n0.8,0.2,3.1,1998\n"
 AT_TIMES = "x,y,time,value\n0.3,0.4,-1.0,2.1\n0.3,0.4,0.1,2.0\n0.6,0.7,0.4,1.4\n"
+#: The last row reads the conductivity where it is known.
+KNOWN = (
+    "x,y,kind,value,survey\n0.3,0.4,point,2.1,1998\n0.3,0.4,point,1.4,2004\n"
+    "0.8,0.8,log_conductivity,3.1,2004\n"
+)
 CHANGE = {"kind": "matern", "range": 0.5, "std": 0.4, "smoothness": 1.0}
 
 
@@ -119,6 +124,7 @@ def test_a_reading_beside_the_well_of_its_experiment_is_noted_in_each_survey(tmp
         ({}, SENSORS.replace("1.4,2004", "1.4,"), "row 3, column survey"),
         ({}, SENSORS.replace("2004", "2003"), "'2004', found those of 1998, 2003"),
         ({"survey": {"2004": {}}}, SENSORS, "[survey.2004] change"),
+        ({"conductivity.known": {"high": 2.0}}, KNOWN, "row 4: expected a place where"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(tmp_path, changes, sensors, words):

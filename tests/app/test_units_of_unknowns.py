@@ -37,8 +37,11 @@ WATER = {"units": {"solution": "m", "conductivity": "m^2/s"}, "pde.time_unit": "
          {"sensors": TIMES}, {"log_storage": "ln(re 1 W h/(m^3 K))"}),
         ({"pde.source": NORMAL, "pde.dirichlet": {"left": NORMAL}, "units.conductivity": "pints"},
          {}, {"source": "", "dirichlet_left": "degC"}),
+        ({"observations.offset": {"loggers": NORMAL, "meters": NORMAL}},
+         {"sensors": "x,y,kind,over,value,group\n.3,.4,point,,2,loggers\n,,flux,left,1,meters\n"},
+         {"offset_loggers": "degC", "offset_meters": ""}),
     ],
-    ids=["steady", "thickness", "storage", "field of the storage", "an unknown unit"],
+    ids=["steady", "thickness", "storage", "field of the storage", "an unknown unit", "offsets"],
 )  # fmt: skip
 def test_unknowns_have_the_unit_of_their_kind(tmp_path, keys, sensors, expected):
     problem = build(write_problem(tmp_path, HEAT | keys, **sensors))

@@ -104,7 +104,8 @@ def test_units_that_do_not_fit_are_refused(table):
     check_refused(table, f"x,y,value,sigma [mK]\n{rows}", "the unit of the value", "none", "'mK'")
     check_refused(table, f"x,y,value [V],sigma [m]\n{rows}", "the unit of the value, 'V'", "'m'")
     check_refused(table, f"x,y,value [V],sigma [%]\n{rows}", "relative = true")
-    check_refused(table, f"x [m],y [mm],value,sigma\n{rows}", "coordinates in one unit", "m, mm")
+    check_refused(table, f"x [m],y [mm],value,sigma\n{rows}", "lengths in one unit", "m, mm")
+    check_refused(table, f"x,y,radius [cm],value\n{rows}", "lengths in one unit", "cm, none")
 
 
 def test_marks_between_thousands(table):

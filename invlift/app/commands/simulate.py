@@ -51,6 +51,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
     problem = built(spec, errors, needs_values=False)
     problem = with_readings(problem, parsed.problem, "simulate")
     noise = noise_of(spec, problem) if sigma is None else known_noise(sigma)
+    if sigma is not None and problem.noise.censored is not None:
+        noise = noise.with_limits(problem.noise.limits)
     if problem.mesh is not None and problem.sensors is not None:
         write = _write_draws if num else partial(_write_sensors, spec)
         return write(problem, noise, num or sigma, seed, out, console)

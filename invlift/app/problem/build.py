@@ -27,7 +27,7 @@ from invlift.fem.equations.surveys import as_one, join_surveys
 from invlift.fem.mesh.construction import read_mesh, with_groups
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation, locate
-from invlift.fem.readings.sensors import Sensors
+from invlift.fem.readings.sensors import OF_SOLUTION, Sensors
 from invlift.fem.time.assembly import LOG_STORAGE, STORAGE, assemble_transient
 from invlift.models.base import ForwardModel
 from invlift.noise import Noise, known_noise
@@ -96,7 +96,7 @@ def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str
     of_field = {FIELD: logarithmic(units.conductivity)} if has_field else {}
     has_time = spec.pde is not None and spec.pde.time_unit is not None
     of_time = {"time": spec.pde.time_unit} if has_time and "time" in problem.axes else {}
-    own = _units_of_unknowns(spec, problem.mesh.dim) if spec.units and spec.pde else {}
+    own = _units_of_unknowns(spec, problem) if spec.units and spec.pde else {}
     # A random field on a boundary has scores, which have no unit.
     own = {name: unit for name, unit in own.items() if unit and drawn.get(name) == ()}
     if LOG_STORAGE in drawn and (unit := _unit_of(STORAGE, spec, units, problem.mesh.dim)):
@@ -104,9 +104,12 @@ def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str
     return dict.fromkeys(names, units.solution) | of_field | of_time | angle | own
 
 
-def _units_of_unknowns(spec: ProblemSpec, dim: int) -> dict[str, str]:
+def _units_of_unknowns(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str]:
     """Return the units of numbers that may be unknown, by their names among the draws."""
-    paths = [("offset", group) for group in spec.observations.offset]
+    dim, table, offsets = problem.mesh.dim, problem.sensors, set(spec.observations.offset)
+    if offsets and table.kinds is not None:  # those of fluxes, say, have another unit
+        offsets -= set(table.groups[~np.isin(table.kinds, [*OF_SOLUTION])].tolist())
+    paths = [("offset", group) for group in offsets]
     paths += [("line", group) for group in spec.pde.lines]
     paths += [("barrier", group) for group in spec.pde.barriers]
     named = [((), path) for path in [*paths, (STORAGE,)]]
@@ -215,7 +218,10 @@ def _by_survey(
             name: _prior_at(table.change, mesh, partial(spec.where, "survey", name, "change"))
             for name, table in spec.survey.items()
         }
-        models = {name: forward(**options) for name, (_, forward) in parts.items()}
+        models = {}
+        for name, (table, forward) in parts.items():
+            with errors_at(partial(_key_of, spec, table)):  # whose rows errors count
+                models[name] = forward(**options)
         with errors_at(lambda path: spec.where("survey", path[-1], "change")):
             return join_surveys(models, changes)
 

@@ -21,6 +21,8 @@ MISSING = np.array(
 FAR_FROM_OTHERS = 3.0
 #: The kind of readings of the logarithm of the conductivity.
 LOGARITHM = "log_conductivity"
+#: Kinds of readings in the unit of the solution.
+OF_SOLUTION = {"point", "difference", "average"}
 #: Names of text columns in a file, and of their attributes in a table.
 TEXTS = {
     "group": "groups",
