@@ -567,6 +567,15 @@ def test_lists_stand_for_arrays_and_a_data_frame_for_a_dict():
             },
             "diffusion: expected one Wiener process",
         ),
+        (
+            {
+                "scheme": "milstein",
+                "diffusion": lambda t, x, rate: {"level": jnp.stack([t * x["level"], t])},
+            },
+            "diffusion: expected one Wiener process",
+        ),
+        ({"scheme": "taylor-1.5", "diffusion": lambda t, x, rate: {"level": 1.0 + t**2}},
+         "diffusion: expected constant"),
     ],
 )  # fmt: skip
 def test_bad_input(changes, message):

@@ -260,17 +260,21 @@ def _check_read(read: Any, columns: Mapping[str, np.ndarray], where: str) -> Non
 
 
 def _check_noise(model: DiffusionModel, prior: NamedPrior) -> None:
-    """Check that the noise meets the condition of the scheme, at draws from the prior."""
+    """Check that the noise meets the condition of the scheme, at draws from the prior.
+
+    The times are spread over the path, as a strength may vanish at its start.
+    """
     scheme, rng = SCHEMES[model.scheme], np.random.default_rng(SEED)
     if not scheme.demand:
         return
-    for _ in range(NUM_TRIED):
+    for index in np.linspace(0, model.at.size - 1, NUM_TRIED).astype(int):
+        time = model.at[index]
         values = prior.transform(jax.device_put(prior.sample(rng)))
         _, diffusion = model.coefficients_of(values)
         state = model.first(values)
         state = state + 0.1 * rng.standard_normal(state.shape) * jnp.maximum(1.0, jnp.abs(state))
-        matrix = diffusion(model.at[0], state)
-        defect = scheme.defect(diffusion, model.at[0], state)
+        matrix = diffusion(time, state)
+        defect = scheme.defect(diffusion, time, state)
         if jnp.max(jnp.abs(defect)) > CLOSE * jnp.maximum(1.0, jnp.max(jnp.abs(matrix))):
             remedy = 'correct diffusion, or take scheme "euler-maruyama"'
             raise InputError("diffusion", scheme.demand, "another", remedy)
