@@ -23,7 +23,14 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES, geometric_factors, numbered
 from invlift.fem.readings.sensors import Sensors, check_missing, checked, concatenated
-from invlift.tables.column_words import converted, sigma_factor, unused, used_rows, valid_rows
+from invlift.tables.column_words import (
+    NO_UNITS,
+    converted,
+    sigma_factor,
+    unused,
+    used_rows,
+    valid_rows,
+)
 from invlift.tables.current_patterns import Read, current_columns, matlab_data
 from invlift.tables.ground_formats import exported_data, ground_data
 from invlift.tables.header import with_known_columns
@@ -130,7 +137,9 @@ def read_voltages(
         table, notes = used_rows(table)
         if currents is not None:
             currents = currents[np.isin(lines, table.rows)]
-        table = _in_ohm(with_entries(table, _NUMBERS))
+        # Beside a current at each electrode a value is a voltage, else one for a unit of current.
+        wanted = "Ohm" if currents is None else "V"
+        table = _with_values_in(with_entries(table, _NUMBERS), wanted)
         _check_codes(table)
         notes, factor = [*table.notes, *notes], sigma_factor(table)
         # A value that is no resistance may have any unit, which is the unit of the reading.
@@ -199,11 +208,15 @@ def _check_codes(table: Table) -> None:
             check_missing(table.array(column), table.rows, table.name, column)
 
 
-def _in_ohm(table: Table) -> Table:
-    """Convert values in another unit of resistance, such as mOhm, and their sigma to ohm."""
+def _with_values_in(table: Table, wanted: str) -> Table:
+    """Convert values in another unit, such as mOhm, and their sigma; a note on other quantities."""
     unit = table.units.get("value") or table.units.get("sigma", "")
-    is_resistance = "value" in table.columns and factor_between(unit, "Ohm") is not None
-    return converted(table, {"solution": "Ohm"}) if is_resistance else table
+    if "value" not in table.columns or unit in NO_UNITS:
+        return table
+    if factor_between(unit, wanted) is not None:
+        return converted(table, {"solution": wanted})
+    note = f"values in {unit} are taken as they are: only those in {wanted} or parts are converted"
+    return replace(table, remarks=(*table.remarks, note))
 
 
 def _without_zeros(table: Table) -> tuple[Table, list[str]]:

@@ -6,7 +6,7 @@ import scipy.io
 from problem_files import REMOVED, assert_named, build, readings, write_problem
 
 from invlift.errors import InputError
-from invlift.fem.electrodes.reference import difference_to_reference
+from invlift.fem.electrodes.reference import difference_to_reference, less_reference
 from invlift.tables.voltages import read_voltages, write_voltages
 
 GROUPS = ["left", "right", "bottom", "top"]
@@ -94,6 +94,20 @@ def test_a_reference_may_have_more_readings_in_another_order(tmp_path):
     # The second injection is the third as well: its first reading in the tank is taken.
     expected = np.concatenate([BODY[0] - TANK[0], BODY[2] - TANK[1]])
     np.testing.assert_allclose(problem.sensors.values, expected, rtol=1e-12)
+
+
+def test_repeated_readings_are_less_those_of_their_survey(tmp_path):
+    """In another order; without surveys in the reference the order of the rows pairs them."""
+    header, given = "a,b,m,n,value,survey\n1,2,3,4,", {}
+    for name, column in (("surveys", "survey"), ("others", "note")):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(f"{header}0.05,after\n1,2,3,4,0.01,before\n".replace("survey", column))
+        given[name] = read_voltages(path, 2)
+    path.write_text(f"{header}0.1,before\n1,2,3,4,0.2,after\n")
+    body = read_voltages(path, 2)
+    for name, expected in (("surveys", [0.09, 0.15]), ("others", [0.05, 0.19])):
+        found = less_reference(body, given[name], GROUPS)
+        np.testing.assert_allclose(found.values, expected, rtol=1e-12)
 
 
 def test_voltages_are_written_and_read_back(tmp_path):

@@ -109,7 +109,11 @@ def test_voltage_and_current(read):
     bare = units.replace(" [mV]", "").replace(" [Ohm]", "")
     np.testing.assert_allclose(read(bare).values, [5.0], rtol=1e-15)
     # What is wrong for the quotient is no matter for a value, which may have any unit.
-    assert read("a,b,m,n,value [kV],sigma [kV]\n1,2,3,4,7,0.1\n").values.tolist() == [7.0]
+    found = read("a,b,m,n,value [kV],sigma [kV]\n1,2,3,4,7,0.1\n")
+    assert found.values.tolist() == [7.0]
+    assert "values in kV are taken as they are" in found.notes[0]
+    driven = read("current 1 [mA],current 2 [mA],m,n,value [mV],sigma\n2,-2,1,2,7,0.1\n")
+    np.testing.assert_allclose([*driven.values, *driven.sigma], [7e-3, 1e-4], rtol=1e-14)
 
 
 @pytest.mark.parametrize(

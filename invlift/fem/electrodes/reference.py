@@ -145,7 +145,7 @@ def _readings(model: ForwardModel, coefficients: jax.Array) -> jax.Array:
 def less_reference(sensors: Sensors, reference: Sensors, names: Sequence[str]) -> Sensors:
     """Subtract the readings of a reference body with the same currents and electrodes.
 
-    Repeated readings are paired in the order of the tables.
+    Repeated readings are paired in the order of the tables, within a survey if both have surveys.
 
     Parameters
     ----------
@@ -171,11 +171,14 @@ def less_reference(sensors: Sensors, reference: Sensors, names: Sequence[str]) -
     sizes = [max(np.abs(each[:, part]).max() for each in parts)
              for part in (slice(num), slice(num, None))]  # fmt: skip
     keys = [np.round(each / (_SAME * np.repeat(sizes, num))).astype(int) for each in parts]
-    places: dict[bytes, list[int]] = {}
-    for place, key in enumerate(keys[1]):
-        places.setdefault(key.tobytes(), []).append(place)
-    for row, key in enumerate(keys[0]):
-        found = places.get(key.tobytes())
+    surveys = [each.surveys for each in (sensors, reference)]
+    if any(each is None for each in surveys):
+        surveys = [[""] * len(each) for each in keys]
+    places: dict[tuple[str, bytes], list[int]] = {}
+    for place, (survey, key) in enumerate(zip(surveys[1], keys[1], strict=True)):
+        places.setdefault((survey, key.tobytes()), []).append(place)
+    for row, (survey, key) in enumerate(zip(surveys[0], keys[0], strict=True)):
+        found = places.get((survey, key.tobytes()))
         if not found:
             where = f"{sensors.name}, row {sensors.rows[row]}"
             expected = f"a reading of the same currents and electrodes in {reference.name}"
