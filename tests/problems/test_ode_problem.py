@@ -297,6 +297,11 @@ def test_noise_with_labels_in_another_order_than_times_is_refused():
     sigma = pd.Series([0.3, 0.2, 0.1], index=[3.0, 2.0, 1.0])
     with pytest.raises(InputError, match="noise q, labels of its rows: expected those of times"):
         decaying(LATEST_FIRST.sort_index(), {"q": sigma})
+    by_time = pd.DataFrame({"q": [0.37, 0.14, 0.05], "sigma": [0.1, 0.2, 0.3]}, index=[2, 0, 1])
+    with pytest.raises(InputError, match="noise q, labels of its rows: expected those of its read"):
+        decaying({"q": by_time["q"]}, {"q": by_time["sigma"].sort_index()})
+    in_order = decaying({"q": by_time["q"]}, {"q": by_time["sigma"]})
+    np.testing.assert_array_equal(in_order.noise.scale.known, [0.1, 0.2, 0.3])
     only_read = decaying({"q": [0.37, np.nan, 0.05]}, {"q": sigma[[1.0, 3.0]]})
     np.testing.assert_array_equal(only_read.noise.scale.known, [0.1, 0.3])
 

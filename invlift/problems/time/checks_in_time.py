@@ -153,6 +153,19 @@ def check_labels(readings: Mapping[str, Any], noise: Any, times: np.ndarray | No
             remedy += "leave labels out that are no times, by reset_index(drop=True)"
             found = labels.astype(str) if labels.dtype.kind == "M" else labels
             raise InputError(where, expected, f"{found[:6].tolist()}"[:80], remedy)
+    for name in (each for each in readings if isinstance(noise, Mapping) and each in noise):
+        pair = [_labels_of_rows(each[name]) for each in (noise, readings)]
+        if all(each is not None for each in pair) and _are_shuffled(*pair):
+            where, expected = f"noise {name}, labels of its rows", "those of its readings, in order"
+            found, remedy = f"{pair[0][:6].tolist()}"[:80], "take reindex(readings.index)"
+            raise InputError(where, expected, found, remedy)
+
+
+def _are_shuffled(first: np.ndarray, second: np.ndarray) -> bool:
+    """Return whether two arrays of labels are equal, but for their order."""
+    is_pair = first.dtype.kind == second.dtype.kind and len(first) == len(second)
+    is_same = is_pair and sorted(map(str, first)) == sorted(map(str, second))
+    return is_same and not np.array_equal(first, second)
 
 
 def _check_are_alike(readings: Mapping[str, Any]) -> None:
