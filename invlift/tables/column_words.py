@@ -70,17 +70,21 @@ def used_rows(table: Table, has_times: bool = False) -> tuple[Table, list[str]]:
 
 
 def _with_unit_of_value(table: Table, column: str, where: str) -> Table:
-    """Return the table with the unit of the values that a column of units has, if it is known."""
+    """Return the table with the unit of a column of units, if it is known, and without the column.
+
+    It would be wrong beside converted values, also in a table that is written and read again.
+    """
     unit, *others = sorted(set(map(str, table.array(column).tolist()))) or [""]
     if others:
         remedy = "convert the readings to one unit and remove the column"
         raise InputError(where, "one unit", f"{', '.join([unit, *others])}", remedy)
-    if "value" not in table.columns or size_of(unit) is None:
+    if size_of(unit) is None or "voltage" in table.columns:
         return table
     if (given := table.units.get("value", unit)) != unit:
         remedy = "correct one of them"
         raise InputError(where, f"the unit in the header, {given!r}", repr(unit), remedy)
-    return replace(table, units={**table.units, "value": unit})
+    frame = table.frame.drop(columns=column)
+    return replace(table, frame=frame, units={**table.units, "value": unit})
 
 
 def _word(column: str) -> str:
@@ -218,13 +222,15 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
     Raises
     ------
     InputError
-        If a column's unit cannot be converted, if lengths are in several units, one of them may be
-        none, and no unit of length is given, or if a column to be converted also has readings of
-        other kinds.
+        If a column's unit cannot be converted, if lengths are in several units and no unit of
+        length is given (one may be none beside a part or a multiple, cm for example), or if a
+        column to be converted also has readings of other kinds.
     """
     if "length" not in units:
         found = {table.units.get(axis, "") for axis in _LENGTHS if axis in table.columns}
-        if len(found) > 1:
+        is_multiple = any((size_of(each) or (1.0,))[0] != 1.0 for each in found)
+        # x in m beside y is plain; a radius in cm beside both may be in another unit than theirs.
+        if len(found - {""}) > 1 or (len(found) > 1 and is_multiple):
             remedy = "convert them to the unit of the mesh, or name it: [units] length"
             where, listed = f"{table.name}, row {table.first}", sorted(x or "none" for x in found)
             raise InputError(where, "lengths in one unit", ", ".join(listed), remedy)
@@ -234,8 +240,9 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
     others = kinds - OF_SOLUTION
     for column, unit in wanted.items():
         given = table.units.get(column)
-        if not unit or given == unit or column not in table.columns:
-            continue
+        is_there = column in table.columns
+        if not unit or given == unit or not (is_there or column == "value"):
+            continue  # sigma has the unit of values that are still to be simulated
         where, remedy = f"{table.name}, row {table.first}, column {column}", "convert the numbers"
         if not given:
             own = others - {CONDUCTIVITY}  # its readings have no sigma
@@ -249,9 +256,11 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
         if column == "value" and others:
             found = f"readings of kind {min(others)} beside those of the solution"
             raise InputError(where, "readings in one unit", found, remedy)
-        if column == "value":  # a conversion would change the codes
-            check_missing(table.array(column), table.rows, table.name)
-        frame[column], behind[column] = factor * table.array(column), unit
+        behind[column] = unit
+        if is_there:
+            if column == "value":  # a conversion would change the codes
+                check_missing(table.array(column), table.rows, table.name)
+            frame[column] = factor * table.array(column)
         if column == "value" and "sigma" in table.columns and not table.units.get("sigma"):
             frame["sigma"], behind["sigma"] = factor * table.array("sigma"), unit
         if factor != 1.0:

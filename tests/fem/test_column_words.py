@@ -66,7 +66,18 @@ def test_columns_of_errors_and_weights_are_refused(table):
     check_refused(table, "x,y,value [m],unit\n0.2,0.3,1,ft\n", "column unit", "'m'", "'ft'")
     in_feet = table("x,y,value,unit\n0.2,0.3,1,ft\n", units={"solution": "m"})
     np.testing.assert_allclose(in_feet.values, [0.3048])
+    assert in_feet.further == {}  # it would be wrong beside values in m
     assert table("x,y,value,unit\n0.2,0.3,1,7\n").further["unit"].tolist() == ["7"]
+
+
+@pytest.mark.parametrize("columns", ["sigma [mK]", "sigma,unit"])
+def test_sigma_of_values_to_be_simulated_is_in_the_unit_of_the_solution(table, columns):
+    rows = f"0.2,0.3,50{',mK' * columns.count(',')}\n"
+    given = {"units": {"solution": "K"}, "needs_values": False}
+    np.testing.assert_allclose(table(f"x,y,{columns}\n{rows}", **given).sigma, [0.05])
+    with_kind = f"x,y,kind,{columns}\n{rows.replace('0.3,', '0.3,log_conductivity,')}"
+    with refused("log_conductivity"):
+        table(with_kind, **given)
 
 
 def test_columns_that_are_not_used_are_named(table):
