@@ -215,7 +215,7 @@ def with_logarithms(table: Table) -> Table:
 
 
 def converted(table: Table, units: Mapping[str, str]) -> Table:
-    """Convert columns with units to the given units of length and solution.
+    """Convert columns with units to the given units of length, and of solution or conductivity.
 
     A column without a unit is in the given unit; sigma without one is in that of the value.
 
@@ -234,10 +234,14 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
             remedy = "convert them to the unit of the mesh, or name it: [units] length"
             where, listed = f"{table.name}, row {table.first}", sorted(x or "none" for x in found)
             raise InputError(where, "lengths in one unit", ", ".join(listed), remedy)
-    wanted = dict.fromkeys(_LENGTHS, units.get("length")) | {"value": units.get("solution")}
     frame, taken, behind = {}, [], dict(table.units)
     kinds = set(table.array("kind").tolist()) if "kind" in table.columns else set()
     others = kinds - OF_SOLUTION
+    of_value, wanted = "solution", dict.fromkeys(_LENGTHS, units.get("length"))
+    of_conductivity, given = units.get("conductivity", ""), table.units.get("value")
+    if CONDUCTIVITY in kinds and given and factor_between(given, of_conductivity) is not None:
+        of_value, others = "conductivity", kinds - {CONDUCTIVITY}
+    wanted["value"] = units.get(of_value)
     for column, unit in wanted.items():
         given = table.units.get(column)
         is_there = column in table.columns
@@ -254,7 +258,7 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
             continue
         factor = table.factor_to(column, unit)
         if column == "value" and others:
-            found = f"readings of kind {min(others)} beside those of the solution"
+            found = f"readings of kind {min(others)} beside those of the {of_value}"
             raise InputError(where, "readings in one unit", found, remedy)
         behind[column] = unit
         if is_there:

@@ -80,6 +80,15 @@ def test_sigma_of_values_to_be_simulated_is_in_the_unit_of_the_solution(table, c
         table(with_kind, **given)
 
 
+def test_conductivities_are_converted_to_the_unit_of_the_problem(table):
+    head, rows = "x,y,kind,value [mS/m]\n", "0.2,0.3,conductivity,20\n"
+    for units in ({"conductivity": "S/m"}, {"conductivity": "S/m", "solution": "V"}):
+        found = table(head + rows, units=units)
+        np.testing.assert_allclose(found.values, [np.log(0.02)])
+        with refused("readings in one unit"):
+            table(f"{head}{rows}0.5,0.3,point,1\n", units=units)
+
+
 def test_columns_that_are_not_used_are_named(table):
     found = table("x,y,value,remark,serial\n0.2,0.3,1.0,dry,7\n")
     assert found.notes == ("not used, only kept beside results: remark, serial",)

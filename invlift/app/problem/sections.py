@@ -316,7 +316,7 @@ class UnitsTable(Table):
     "value [mV]", are converted, and results have it."""
     conductivity: _Name = None
     """The unit of the conductivity, for example conductivity = "W/(m K)", that pictures and results
-    have; nothing is converted to it."""
+    have: readings of kind conductivity are converted to it."""
 
 
 class Sections(Table):
