@@ -11,7 +11,7 @@ from invlift.units import without_unit
 
 CLOSE = 0.75  # similarity from which on the name of a column may be a misspelt one
 #: Columns of results, whose names a table must not use.
-_TAKEN = "sensor", "points", "units"
+_TAKEN = "sensor", "points", "units", "observed", "limit", "limits", "mesh_error"
 
 
 def with_known_columns(

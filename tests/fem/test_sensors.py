@@ -316,7 +316,10 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("X,x,y,value\n0,1,2,3\n", ["'x' twice"]),
         ("x,,value\n1,2,3\n", ["a column ''", "name it"]),
         ("x,y,value,\n1,2,3,4\n", ["row 2", "3 entries", "found 4"]),
-        ("x,y,value,points\n1,2,3,4\n", ["a column 'points'", "results have one of it"]),
+        *(
+            (f"x,y,value,{name}\n1,2,3,4\n", [f"a column {name!r}", "results have one of it"])
+            for name in ("points", "limits", "observed", "mesh_error")
+        ),
         ("x,y,value,name\n1,2,3,\n", ["row 2, column name", "an empty entry"]),
         ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),
         # the rows
