@@ -523,11 +523,13 @@ COMBINED = {
     "equation, mixed": CombinedEquation,
     "experiments": CombinedReadings,
     "combinations": CombinedReadings,
+    "on a finer mesh": OnFinerMesh,
+    "on a finer mesh, field": OnFinerMesh,
     "function": CombinedFunction,
 }
 
 
-QUICK = {"equation, two loads", "equation, mixed", "combinations", "function"}
+QUICK = {"equation, two loads", "equation, mixed", "combinations", "on a finer mesh", "function"}
 
 
 @pytest.mark.parametrize("name", in_turn(COMBINED, QUICK))

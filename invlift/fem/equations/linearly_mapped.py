@@ -79,8 +79,9 @@ class LinearlyMapped(AroundModel):
         expansion: MappedExpansion,
         pushed: jax.Array,
         weigh: Callable[[jax.Array], jax.Array],
+        *by_readings: jax.Array,
     ) -> jax.Array:
-        """As :meth:`ForwardModel.pull_back`."""
+        """As :meth:`ForwardModel.pull_back`; `by_readings` as of :meth:`ForwardModel.combined`."""
         directions = self.matrix @ pushed
         _, inner = self.model.push_forward(expansion.inner, directions)
 
@@ -91,7 +92,7 @@ class LinearlyMapped(AroundModel):
                 return self.matrix @ weigh(pushed)
             return weigh(columns)
 
-        gradient = self.model.pull_back(expansion.inner, inner, weigh_own)
+        gradient = self.model.pull_back(expansion.inner, inner, weigh_own, *by_readings)
         return (self.matrix.T @ gradient[:, None])[:, 0]
 
     def derivative(self, expansion: MappedExpansion, direction: jax.Array) -> jax.Array:
@@ -113,8 +114,19 @@ class LinearlyMapped(AroundModel):
 
     def of_readings(self, rows: np.ndarray) -> Self:
         """As :meth:`ForwardModel.of_readings`, applied to the inner model."""
-        known = self.on_mesh._replace(sensors=None)
-        return replace(self, model=self.model.of_readings(rows), on_mesh=known)
+        return self._around(self.model.of_readings(rows))
+
+    def combined(self, matrix: jax.Array) -> Self:
+        """As :meth:`ForwardModel.combined`, applied to the inner model."""
+        return self._around(self.model.combined(matrix))
+
+    def readings_at(self, expansion: MappedExpansion) -> jax.Array:
+        """Return all readings, (d,), of a combined model at the point of linearisation."""
+        return self.model.readings_at(expansion.inner)
+
+    def _around(self, model: ForwardModel) -> Self:
+        """Return the same map of the coefficients of another model, without the sensors."""
+        return replace(self, model=model, on_mesh=self.on_mesh._replace(sensors=None))
 
     def of_equations(self, fn, coefficients, weights, *parts):
         """As :meth:`ForwardModel.of_equations`, applied to the inner model."""
