@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError, as_numbers
-from invlift.unknowns.axes import Axes, checked_axes
+from invlift.unknowns.axes import OF_READINGS, Axes, checked_axes
 
 #: Names of axes that other columns of tables and files of readings have.
-RESERVED_COLUMNS = ("name", "observed", "units", "sigma", "points", "limit", "limits")
+RESERVED_COLUMNS = (*OF_READINGS, "name", "sigma")
 
 
 class NamedReading(NamedTuple):

@@ -227,13 +227,7 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
         column to be converted also has readings of other kinds.
     """
     if "length" not in units:
-        found = {table.units.get(axis, "") for axis in _LENGTHS if axis in table.columns}
-        is_multiple = any((size_of(each) or (1.0,))[0] != 1.0 for each in found)
-        # x in m beside y is plain; a radius in cm beside both may be in another unit than theirs.
-        if len(found - {""}) > 1 or (len(found) > 1 and is_multiple):
-            remedy = "convert them to the unit of the mesh, or name it: [units] length"
-            where, listed = f"{table.name}, row {table.first}", sorted(x or "none" for x in found)
-            raise InputError(where, "lengths in one unit", ", ".join(listed), remedy)
+        _check_lengths(table)
     frame, taken, behind = {}, [], dict(table.units)
     kinds = set(table.array("kind").tolist()) if "kind" in table.columns else set()
     others = kinds - OF_SOLUTION
@@ -271,3 +265,14 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
             taken.append(f"{column} converted from {given} to {unit}")
     whole = table.frame.assign(**frame)
     return replace(table, frame=whole, units=behind, taken=(*table.taken, *taken))
+
+
+def _check_lengths(table: Table) -> None:
+    """Refuse lengths in several units."""
+    found = {table.units.get(axis, "") for axis in _LENGTHS if axis in table.columns}
+    is_multiple = any((size_of(each) or (1.0,))[0] != 1.0 for each in found)
+    # x in m beside y is plain; a radius in cm beside both may be in another unit than theirs.
+    if len(found - {""}) > 1 or (len(found) > 1 and is_multiple):
+        remedy = "convert them to the unit of the mesh, or name it: [units] length"
+        where, listed = f"{table.name}, row {table.first}", sorted(x or "none" for x in found)
+        raise InputError(where, "lengths in one unit", ", ".join(listed), remedy)

@@ -8,10 +8,11 @@ from invlift.errors import InputError, closest
 from invlift.tables.numbers import is_number
 from invlift.tables.table import Table
 from invlift.units import without_unit
+from invlift.unknowns.axes import OF_READINGS
 
 CLOSE = 0.75  # similarity from which on the name of a column may be a misspelt one
 #: Columns of results, whose names a table must not use.
-_TAKEN = "sensor", "points", "units", "observed", "limit", "limits", "mesh_error"
+_TAKEN = (*OF_READINGS, "sensor", "mesh_error")
 
 
 def with_known_columns(

@@ -13,6 +13,8 @@ Axes = tuple[tuple[str, tuple], ...]
 
 #: Names of axes that draws already have.
 RESERVED_AXES = ("chain", "draw", "sensor", "node", "cell")
+#: Names that results have for numbers of each reading, beside its name and its noise.
+OF_READINGS = ("observed", "units", "points", "limit", "limits")
 
 
 def checked_axes(

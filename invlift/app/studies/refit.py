@@ -90,11 +90,8 @@ def refit(
         If the readings do not have separate densities, or no other reading has a value.
     """
     if not problem.can_leave_out:
-        expected, remedy = (
-            "a model whose readings have noise of their own",
-            "take the quick estimate",
-        )
-        raise InputError("refit", expected, f"a {type(problem).__name__}", remedy)
+        expected, found = "a model whose readings have noise of their own", type(problem).__name__
+        raise InputError("refit", expected, f"a {found}", "take the quick estimate")
     for row in rows:
         noise = problem.noise.without_reading(row, problem.num_observations)
         run = sample(with_censored(replace(problem, noise=noise)), **options)

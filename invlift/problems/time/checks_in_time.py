@@ -178,8 +178,7 @@ def _check_are_alike(readings: Mapping[str, Any]) -> None:
         ):
             continue
         first = first or (name, labels)
-        kinds = {each.dtype.kind.replace("i", "f").replace("u", "f") for each in (first[1], labels)}
-        if len(kinds) > 1 or not np.array_equal(first[1], labels):
+        if not np.array_equal(first[1], labels):
             where, expected = f"readings {name}, labels of its rows", f"those of {first[0]}"
             remedy = "join both in one data frame, or leave labels out by reset_index(drop=True)"
             raise InputError(where, expected, "others", remedy)

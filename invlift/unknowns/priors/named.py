@@ -136,15 +136,14 @@ class NamedPrior(Prior):
 
     def split(self, white: jax.Array) -> Iterator[tuple[str, Distribution | Prior, jax.Array]]:
         """Yield name, distribution and variables of each unknown, without variables after these."""
-        ends = np.cumsum([self.parts[name].num_white for name, _ in self.shapes]).tolist()
-        *parts, _ = jnp.split(white, ends)
+        *parts, _ = jnp.split(white, self._ends[0])
         for (name, _), own in zip(self.shapes, parts, strict=True):
             yield name, self.parts[name], own
 
     @property
     def firsts(self) -> dict[str, int]:
         """Index of the first coefficient of each unknown, by its name."""
-        return dict(zip((name for name, _ in self.shapes), [0, *self._ends[1]], strict=True))
+        return dict(zip((name for name, _ in self.shapes), [0, *self._ends[1][:-1]], strict=True))
 
     @property
     def placed(self) -> dict[int, Distribution | Prior]:
@@ -153,10 +152,10 @@ class NamedPrior(Prior):
 
     @property
     def _ends(self) -> tuple[list[int], list[int]]:
-        """Ends of the variables, and of the coefficients, of all unknowns but the last."""
+        """Ends of the variables, and of the coefficients, of all unknowns."""
         sizes = [self.parts[name].num_white for name, _ in self.shapes]
         shapes = [math.prod(shape) for _, shape in self.shapes]
-        return tuple(np.cumsum(each)[:-1].tolist() for each in (sizes, shapes))
+        return tuple(np.cumsum(each).tolist() for each in (sizes, shapes))
 
 
 class _Beside(NamedTuple):
@@ -183,7 +182,7 @@ class _Beside(NamedTuple):
         return jnp.concatenate([getattr(tangent, method)(*own) for tangent, *own in parts])
 
     def _by_white(self, values):
-        return jnp.split(values, self.prior._ends[0])
+        return jnp.split(values, self.prior._ends[0][:-1])
 
     def _by_value(self, values):
-        return jnp.split(values, self.prior._ends[1])
+        return jnp.split(values, self.prior._ends[1][:-1])
