@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from problem_files import REMOVED, assert_named, build, readings, write_problem
+from problem_files import REMOVED, are_same, assert_named, build, readings, write_problem
 
 GROUPS = ["left", "right", "bottom", "top"]
 ROWS = (
@@ -42,50 +42,65 @@ def write(folder, changes=None, sensors=ROWS):
     return write_problem(folder, own, sensors=sensors)
 
 
-def with_offset(folder, of, changes=None, sensors=ROWS):
-    return write(folder, {"observations.offset": {of: NORMAL}} | (changes or {}), sensors)
-
-
-@pytest.mark.parametrize(("of", "sensors"), [("pair", ROWS), *((of, MANY) for of in PARTS)])
-def test_readings_are_off_by_what_they_share(tmp_path, of, sensors):
-    problem, plain = build(with_offset(tmp_path, of, {}, sensors)), build(write(tmp_path / "b"))
-    names, parts = PARTS[of]
-    unknown = problem.model.on_mesh.further[f"offset_{of}"]
-    size = problem.mesh.num_nodes
-    at = np.concatenate([np.linspace(-1.0, 1.0, size), [0.1, 0.2, 0.3, 0.4]])
-    own = np.arange(1.0, 1.0 + max(1, *unknown.shape, 0))
-    if names is not None:
-        own_names = list(unknown.axes[of])
-        assert own_names[: len(names)] == names
+def moved(problem, number_of):
+    """By how much each row moves when the unknowns of a name are 1, 2, ..., not 0."""
+    shapes = {name: max(1, int(np.prod(shape))) for name, shape in problem.prior.shapes}
+    own = {name: 0.3 + np.zeros(size) for name, size in shapes.items()}
+    own |= {name: np.zeros(shapes[name]) for name in own if name.startswith("offset")}
+    for_offset = own | {number_of: np.arange(1.0, 1.0 + shapes[number_of])}
     found, exact = (
-        dict(zip(each.sensors.rows.tolist(), readings(each.model, x), strict=True))
-        for each, x in ((problem, np.append(at, own)), (plain, at))
+        readings(problem.model, np.concatenate([*e.values()])) for e in (for_offset, own)
     )
+    return dict(zip(problem.sensors.rows.tolist(), np.asarray(found - exact), strict=True))
+
+
+def assert_moved(problem, of):
+    names, parts = PARTS[of]
+    if names is not None:
+        assert list(problem.model.on_mesh.further[f"offset_{of}"].axes[of])[: len(names)] == names
+    found = moved(problem, f"offset_{of}")
     for row, part in enumerate(parts, start=2):
-        expected = sum(sign * own[k] for k, sign in part.items())
-        np.testing.assert_allclose(found[row] - exact[row], expected, rtol=1e-9, atol=1e-12)
+        expected = sum(sign * (1.0 + k) for k, sign in part.items())
+        np.testing.assert_allclose(found[row], expected, rtol=1e-9, atol=1e-12)
+
+
+def assert_scales(problem, per):
+    """The readings of ROWS have the scales of the noise that they share."""
+    labels, parts = PARTS[per]
+    scale, rows = problem.noise.scale, problem.sensors.rows.tolist()
+    found = {row: scale.names[k] for row, k in zip(rows, np.asarray(scale.groups), strict=True)}
+    for row, part in enumerate(parts, start=2):
+        assert found[row] == labels[next(iter(part))]
+
+
+def test_readings_are_off_by_what_they_share(tmp_path):
+    """As combinations; one after another of all offsets at once."""
+    noise = {"noise": {"sigma": SCALE, "per": "injection"}}
+    offsets = {"observations.offset": dict.fromkeys(PARTS, NORMAL)}
+    problem = build(write(tmp_path, noise | offsets, MANY))
+    for of in PARTS:
+        assert_moved(problem, of)
+    assert_scales(problem, "injection")
 
 
 def test_several_offsets_at_once_and_a_refined_mesh(tmp_path):
     both = {"observations.offset": {"pair": NORMAL, "electrode": NORMAL}}
-    problem = build(write(tmp_path, both))
+    noise = {"noise": {"sigma": SCALE, "per": "pair"}}
+    problem = build(write(tmp_path, both | noise))
     names = [name for name, _ in problem.prior.shapes]
     assert names == ["log_conductivity", "impedance", "offset_pair", "offset_electrode"]
+    assert_moved(problem, "pair")
+    assert_scales(problem, "pair")
     finer = build(write(tmp_path / "b", both | {"mesh.refine_solution": 1})).model
-    at = np.concatenate([np.linspace(-1.0, 1.0, 16), np.arange(0.1, 1.05, 0.1)])
-    again = readings(problem.model.on_mesh.refined(), at)
-    np.testing.assert_allclose(again, readings(finer, at), rtol=1e-11)
-    assert np.abs(again - readings(problem.model, at)).max() > 1e-3
+    assert are_same(problem.model.on_mesh.refined(), finer)
 
 
 def test_points_on_the_ground_have_offsets(tmp_path):
-    changes = {"electrodes": {"surface": "top"}}
-    problem = build(with_offset(tmp_path, "electrode", changes, LINE))
-    plain = build(write(tmp_path / "b", changes, LINE))
-    at, own = np.linspace(-1.0, 1.0, 16), np.array([1.0, 2.0, 3.0, 4.0])
-    found = readings(problem.model, np.append(at, own)) - readings(plain.model, at)
-    expected = {"3-4": -1.0, "4-3": 1.0, "3-0": 3.0}
+    changes = {"electrodes": {"surface": "top"}, "observations.offset": {"electrode": NORMAL}}
+    problem = build(write(tmp_path, changes, LINE))
     labels = ["-".join(row) for row in problem.sensors.electrodes[:, 2:]]
+    expected = {"3-4": -1.0, "4-3": 1.0, "3-0": 3.0}
+    found = list(moved(problem, "offset_electrode").values())
     np.testing.assert_allclose(found, [expected[each] for each in labels], rtol=1e-9)
 
 
@@ -93,38 +108,13 @@ def test_surveys_share_their_offsets(tmp_path):
     """The pairs are those of all surveys, also where one of them lacks some."""
     header, *rows = ROWS.splitlines()
     surveys = ["after", "after", "after", "before", "after"]
-    table = (
-        "\n".join(
-            [f"{header},survey"] + [f"{row},{s}" for row, s in zip(rows, surveys, strict=True)]
-        )
-        + "\n"
-    )
+    lines = [f"{row},{survey}" for row, survey in zip(rows, surveys, strict=True)]
+    table = "\n".join([f"{header},survey", *lines]) + "\n"
     change = {"kind": "matern", "range": 0.5, "std": 0.3, "smoothness": 1.0}
-    problem = build(with_offset(tmp_path, "pair", {"survey.after.change": change}, table))
+    changes = {"survey.after.change": change, "observations.offset": {"pair": NORMAL}}
+    problem = build(write(tmp_path, changes, table))
     assert dict(problem.prior.shapes)["offset_pair"] == (2,)
-    at, own = np.zeros(problem.model.num_coefficients), np.array([1.0, 2.0])
-    names = [name for name, _ in problem.prior.shapes]
-    begin = 16 + 4
-    assert names[:3] == ["log_conductivity", "impedance", "offset_pair"]
-    at[16:begin] = 0.2
-    exact = np.asarray(readings(problem.model, at))  # before what it is of changes
-    at[begin : begin + 2] = own
-    off = dict(zip(problem.sensors.rows.tolist(), readings(problem.model, at) - exact, strict=True))
-    expected = {2: 1.0, 3: -1.0, 4: 1.0, 5: 2.0, 6: -2.0}
-    assert off.keys() == expected.keys()
-    np.testing.assert_allclose([off[row] for row in expected], list(expected.values()), rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("per", "names"), [("pair", {"3-4", "1-2"}), ("injection", {"1-2", "2-1", "1-3"})]
-)
-def test_scales_of_the_noise(tmp_path, per, names):
-    problem = build(write(tmp_path, {"noise": {"sigma": SCALE, "per": per}}))
-    scale, rows = problem.noise.scale, problem.sensors.rows.tolist()
-    assert set(scale.names) == names
-    found = {row: scale.names[k] for row, k in zip(rows, np.asarray(scale.groups), strict=True)}
-    labels, parts = PARTS[per]
-    assert found == {row: labels[next(iter(part))] for row, part in enumerate(parts, start=2)}
+    assert_moved(problem, "pair")
 
 
 @pytest.mark.parametrize(
