@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.io
-from problem_files import REMOVED, assert_named, build, readings, write_problem
+from problem_files import REMOVED, are_same, assert_named, build, readings, write_problem
+from refusals import refused
 
-from invlift.errors import InputError
 from invlift.fem.electrodes.reference import difference_to_reference, less_reference
 from invlift.tables.voltages import read_voltages, write_voltages
 
@@ -45,45 +45,42 @@ def without_reference(folder, changes=None):
     return build(write(folder, {"observations.reference": REMOVED} | (changes or {})))
 
 
-@pytest.mark.parametrize(("conductivity", "impedance"), [(2.0, 0.1), (LOGNORMAL, UNKNOWN)])
-def test_readings_are_those_of_the_body_less_those_of_the_reference(
-    tmp_path, conductivity, impedance
-):
-    changes = {
-        "electrodes.impedance": impedance,
-        "observations.reference.conductivity": conductivity,
-    }
-    problem = build(write(tmp_path, changes))
-    body = without_reference(tmp_path / "b", {"electrodes.impedance": impedance})
-    np.testing.assert_allclose(problem.sensors.values, (BODY - TANK).ravel(), rtol=1e-12)
-    size = problem.mesh.num_nodes
-    phi, behind = np.linspace(-1.0, 1.0, size), np.zeros(0)
-    if impedance is UNKNOWN:
-        behind = np.array([0.1, 0.2, 0.3, 0.4])
-    is_unknown = conductivity is LOGNORMAL
-    log, own = (np.log(3.0), [np.log(3.0)]) if is_unknown else (np.log(2.0), [])
-    found = readings(problem.model, np.concatenate([phi, behind, own]))
-    of_body = readings(body.model, np.concatenate([phi, behind]))
-    of_tank = readings(body.model, np.concatenate([np.full(size, log), behind]))
-    assert np.abs(of_body - of_tank).max() > 0.1
-    np.testing.assert_allclose(found, of_body - of_tank, rtol=1e-11, atol=1e-13)
-    assert ("log_reference_conductivity" in problem.model.on_mesh.further) == is_unknown
-
-
-def test_the_logarithm_of_an_unknown_reference_is_normal(tmp_path):
-    problem = build(write(tmp_path, {"observations.reference.conductivity": LOGNORMAL}))
-    law = problem.model.on_mesh.further["log_reference_conductivity"]
+def test_readings_are_those_of_the_body_less_those_of_the_reference(tmp_path):
+    """Of a known reference and of an unknown one, whose logarithm is normal."""
+    changes = {"electrodes.impedance": UNKNOWN}
+    known = build(write(tmp_path, changes))
+    body = without_reference(tmp_path / "b", changes).model
+    changes |= {"observations.reference.conductivity": LOGNORMAL}
+    unknown = build(write(tmp_path / "c", changes))
+    np.testing.assert_allclose(unknown.sensors.values, (BODY - TANK).ravel(), rtol=1e-12)
+    size = unknown.mesh.num_nodes
+    phi, behind = np.linspace(-1.0, 1.0, size), np.array([0.1, 0.2, 0.3, 0.4])
+    of_body = readings(body, np.append(phi, behind))
+    for problem, value, own in ((known, 2.0, []), (unknown, 3.0, [np.log(3.0)])):
+        found = readings(problem.model, np.concatenate([phi, behind, own]))
+        of_tank = readings(body, np.append(np.full(size, np.log(value)), behind))
+        assert np.abs(of_body - of_tank).max() > 0.1
+        np.testing.assert_allclose(found, of_body - of_tank, rtol=1e-11, atol=1e-13)
+    assert "log_reference_conductivity" not in known.model.on_mesh.further
+    law = unknown.model.on_mesh.further["log_reference_conductivity"]
     np.testing.assert_allclose([law.mean, law.sd], np.log([2.0, 1.5]), rtol=1e-12)
+    finer = build(write(tmp_path / "d", changes | {"mesh.refine_solution": 1})).model
+    assert are_same(unknown.model.on_mesh.refined(), finer)
+    for conductivity in (0.0, np.inf, np.nan):
+        with refused("reference, conductivity: expected a positive number"):
+            difference_to_reference(body, conductivity)
 
 
 def test_offsets_of_pairs_drop_out(tmp_path):
+    """What is written is the table that was read."""
     offsets = np.array([[0.3, -0.2, 5.0]])
-    plain = build(write(tmp_path))
     tank = matrices(TANK + offsets, ("Injref", "Mpat", "Uelref"))
-    shifted = build(write(tmp_path / "b", {}, matrices(BODY + offsets), tank))
-    np.testing.assert_allclose(shifted.sensors.values, plain.sensors.values, rtol=1e-12)
-    alone = without_reference(tmp_path / "c")
-    assert np.abs(alone.sensors.values - plain.sensors.values).max() > 0.1  # the control
+    sensors = build(write(tmp_path, {}, matrices(BODY + offsets), tank)).sensors
+    np.testing.assert_allclose(sensors.values, (BODY - TANK).ravel(), rtol=1e-12)
+    assert sensors.reference is not None
+    write_voltages(tmp_path / "out.csv", sensors)
+    again = read_voltages(tmp_path / "out.csv", 2).values
+    np.testing.assert_allclose(again, (BODY + offsets).ravel())
 
 
 def test_a_reference_may_have_more_readings_in_another_order(tmp_path):
@@ -108,23 +105,6 @@ def test_repeated_readings_are_less_those_of_their_survey(tmp_path):
     for name, expected in (("surveys", [0.09, 0.15]), ("others", [0.05, 0.19])):
         found = less_reference(body, given[name], GROUPS)
         np.testing.assert_allclose(found.values, expected, rtol=1e-12)
-
-
-def test_voltages_are_written_and_read_back(tmp_path):
-    problem = build(write(tmp_path))
-    assert problem.sensors.reference is not None
-    write_voltages(tmp_path / "out.csv", problem.sensors)
-    np.testing.assert_allclose(read_voltages(tmp_path / "out.csv", 2).values, BODY.ravel())
-
-
-def test_a_refined_difference_is_that_of_refined_bodies(tmp_path):
-    changes = {"observations.reference.conductivity": LOGNORMAL}
-    finer = build(write(tmp_path, changes | {"mesh.refine_solution": 1})).model
-    model = build(write(tmp_path / "b", changes)).model
-    again = model.on_mesh.refined()
-    at = np.linspace(-1.0, 1.0, model.model.num_coefficients)
-    assert np.abs(readings(again, at) - readings(model, at)).max() > 1e-3
-    np.testing.assert_allclose(readings(again, at), readings(finer, at), rtol=1e-11)
 
 
 NAMES = ("Injref", "Mpat", "Uelref")
@@ -153,10 +133,3 @@ NAMES = ("Injref", "Mpat", "Uelref")
 )  # fmt: skip
 def test_mistakes_are_named(tmp_path, changes, tank, parts):
     assert_named(write(tmp_path, changes, tank=tank), parts)
-
-
-@pytest.mark.parametrize("conductivity", [0.0, np.inf, np.nan])
-def test_a_reference_conducts(tmp_path, conductivity):
-    model = without_reference(tmp_path).model
-    with pytest.raises(InputError, match="reference, conductivity: expected a positive number"):
-        difference_to_reference(model, conductivity)
