@@ -1,6 +1,7 @@
 """A small problem on disk: mesh, sensor table and problem file, to be changed key by key."""
 
 import copy
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -63,6 +64,12 @@ def are_same(one, other):
     (first, shape), (second, like) = map(jax.tree.flatten, (one, other))
     pairs = zip(first, second, strict=True)
     return shape == like and all(np.allclose(*pair, rtol=1e-9, atol=1e-12) for pair in pairs)
+
+
+def with_sensors(problem, sensors):
+    """A built problem with another table, as far as checks of the table go."""
+    model = problem.model
+    return replace(problem, model=replace(model, on_mesh=model.on_mesh._replace(sensors=sensors)))
 
 
 def assert_named(path, parts):
