@@ -131,12 +131,11 @@ def test_workers_draw_what_threads_draw_whoever_is_killed(
 def test_command_with_workers_of_this_machine(tmp_path):
     """Ctrl-C reaches everyone, and what was drawn is kept: that of threads."""
     path = write_problem(tmp_path)
-    command = [sys.executable, "-m", "invlift", "run", str(path), "--chains", "2"]
-    whole = [*command, "--warmup", "30", "--draws", "60", "--seed", "4", "--out", "whole"]
-    assert subprocess.run(whole, cwd=tmp_path, capture_output=True).returncode == 3
-    options = ["--warmup", "30", "--draws", "1000000", "--seed", "4", "--workers", "1"]
+    command = ["run", str(path), "--chains", "2", "--warmup", "30", "--seed", "4"]
+    assert call(*command, "--draws", "60", "--out", tmp_path / "whole") == 3
+    options = ["--draws", "1000000", "--workers", "1", "--out", "part"]
     process = subprocess.Popen(
-        [*command, *options, "--out", "part"],
+        [sys.executable, "-m", "invlift", *command, *options],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
