@@ -34,41 +34,39 @@ def write(folder, changes=None):
     return read_problem(path_of(folder, changes))
 
 
-def test_each_experiment_has_its_rows_and_the_keys_that_it_does_not_change(tmp_path):
-    field = build_problem(write(tmp_path))
+@pytest.fixture(scope="module")
+def field(tmp_path_factory):
+    return build_problem(write(tmp_path_factory.mktemp("experiments")))
+
+
+def test_each_experiment_has_its_rows_and_the_keys_that_it_does_not_change(tmp_path, field):
     assert isinstance(field.model, LinearEquation)  # one matrix
     assert field.model.solutions == ("solution_heated", "solution_pushed")
     assert field.sensors.labels.tolist() == ["a", "c", "b", "d"]
-    alone = {"source": 5.0, "dirichlet": {"left": 0.0}}
     pushed = {"source": 0.0, "neumann": {"right": 1.0}, "point_source": [WELL]}
+    changes = {"pde": {"dirichlet": {"left": 0.0}} | pushed}
     phi = np.linspace(-0.5, 0.5, 16)
-    expected = []
-    for name, pde in (("heated", {}), ("pushed", pushed)):
-        rows = [row for row in SENSORS.splitlines()[1:] if name in row]
-        changes = {"pde": alone | pde}
-        sensors = "x,y,value,experiment,name\n" + "\n".join(rows) + "\n"
-        path = write_problem(tmp_path / name, changes, sensors=sensors)
-        expected.append(readings(build_problem(read_problem(path)).model, phi))
-    np.testing.assert_allclose(readings(field.model, phi), np.concatenate(expected), rtol=1e-12)
+    rows = [row for row in SENSORS.splitlines()[1:] if "pushed" in row]
+    sensors = "x,y,value,experiment,name\n" + "\n".join(rows) + "\n"
+    alone = build_problem(read_problem(write_problem(tmp_path, changes, sensors=sensors)))
+    found = readings(field.model, phi)
+    np.testing.assert_allclose(found[2:], readings(alone.model, phi), rtol=1e-12)
 
 
-def test_experiments_that_hold_other_boundaries_have_other_matrices(tmp_path):
-    field = build_problem(write(tmp_path, {"experiment.pushed.dirichlet": {"bottom": 1.0}}))
-    assert isinstance(field.model, Experiments)
-
-
-def test_fluxes_are_those_of_an_experiment(tmp_path):
-    apart = {"experiment.pushed.robin": {"top": {"coefficient": 1e-9}}}  # a matrix of its own
-    for changes, name, expected in (({}, "heated", -5.0), (apart, "pushed", -0.7)):
-        model = build_problem(write(tmp_path, changes)).model
-        phi = np.zeros((1, 16))
-        _, solution, flux_of = model.on_mesh.boundary_flux("left", name)
+def test_fluxes_are_those_of_an_experiment(tmp_path, field):
+    """Also where one holds other boundaries, and so has a matrix of its own."""
+    changes = {"experiment.pushed.robin": {"top": {"coefficient": 1e-9}}}
+    apart = build_problem(write(tmp_path, changes))
+    assert isinstance(apart.model, Experiments)
+    for problem, name, expected in ((field, "heated", -5.0), (apart, "pushed", -0.7)):
+        on_mesh, phi = problem.model.on_mesh, np.zeros((1, 16))
+        _, solution, flux_of = on_mesh.boundary_flux("left", name)
         assert solution == f"solution_{name}"
-        solved = np.asarray(jax.jit(model.expand)(phi[0])[1].byproducts[solution])[None]
+        solved = np.asarray(jax.jit(problem.model.expand)(phi[0])[1].byproducts[solution])[None]
         for flux in (flux_of(phi), flux_of(phi, solved)):
             np.testing.assert_allclose(flux, [expected], rtol=1e-6)
         with pytest.raises(InputError, match=r"^flux, left: .*heated, pushed, found ''"):
-            model.on_mesh.boundary_flux("left")
+            on_mesh.boundary_flux("left")
 
 
 @pytest.mark.parametrize(

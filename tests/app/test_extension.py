@@ -1,17 +1,16 @@
 """Parts of a user: one class each, and one line each that registers what files name.
 
-They go through the problem file, or a problem without a mesh, sampling, interruption, resumption
-and the verdict like those of the library.
+They go through the problem file, sampling, interruption, resumption and the verdict like those of
+the library.
 """
 
-import tomllib
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problem_files import write_problem
+from problem_files import trace_a_step, write_problem
 
 from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
@@ -25,7 +24,7 @@ from invlift.noise import unknown_scale
 from invlift.noise.base import Noise
 from invlift.noise.scales import as_scale
 from invlift.problems.choice.lift_choice import Choice
-from invlift.problems.inverse_problem import inverse_problem
+from invlift.problems.inverse_problem import inverse_problem, jax_problem
 from invlift.programs.pytrees import aside, static
 from invlift.samplers.chains.adaptation import DualAveraging
 from invlift.samplers.kernels import KERNELS
@@ -182,37 +181,15 @@ class Recording(ForwardModel):
         return jnp.sin(inputs[0] + inputs[1] * jnp.arange(5)) + 0.2 * inputs[:1:-1]
 
 
-def of_a_structure():
-    inputs, readings = StandardNormalPrior(jnp.zeros(7)), jnp.array([0.1, 0.5, 0.9, 0.8, 0.2])
-    return inverse_problem(Recording(), inputs, None, readings, structure=Backwards())
-
-
-class Decay(ForwardModel):
-    """x_0 exp(-x_1 t) at d times t."""
-
-    times: jax.Array
-
-    def __call__(self, coefficients):
-        return coefficients[0] * jnp.exp(-coefficients[1] * self.times)
-
-
-class PositivePrior(Prior):
-    """Lognormal coefficients."""
-
-    median: jax.Array
-
-    @property
-    def num_white(self):
-        return self.median.shape[0]
-
-    def transform(self, white):
-        return self.median * jnp.exp(0.5 * white)
-
-
 def without_a_mesh():
-    model, prior = Decay(jnp.array([0.5, 1.0, 2.0])), PositivePrior(jnp.array([2.0, 1.0]))
+    """x_0 exp(-x_1 t) at three times."""
+
+    def decay(white):
+        first, rate = jnp.array([2.0, 1.0]) * jnp.exp(0.5 * white)
+        return first * jnp.exp(-rate * jnp.array([0.5, 1.0, 2.0]))
+
     noise = HyperbolicNoise(unknown_scale(HeavyTailed(jnp.array(0.1))))
-    return inverse_problem(model, prior, noise, np.array([1.5, 0.9, 0.4]))
+    return jax_problem(decay, 2, noise, np.array([1.5, 0.9, 0.4]))
 
 
 @pytest.fixture(autouse=True)
@@ -233,16 +210,26 @@ MINE = {
 }
 
 
-def test_what_a_user_adds_runs_like_the_rest(tmp_path):
+def test_what_a_user_adds_goes_through_a_problem_file(tmp_path):
     path = write_problem(tmp_path, MINE)
     spec = read_problem(path)
-    assert read_again(tmp_path, spec) == spec
-    interrupted_and_judged(build_problem(spec), spec.sampler.kernel(), tmp_path)
+    path.write_text(spec.to_toml())
+    assert read_problem(path) == spec
+    trace_a_step(build_problem(spec), spec.sampler.kernel())
 
 
-@pytest.mark.slow
-def test_a_problem_without_a_mesh_runs_likewise(tmp_path):
-    interrupted_and_judged(without_a_mesh(), RandomWalk(), tmp_path)
+def test_it_runs_like_the_rest(tmp_path):
+    problem, settings = without_a_mesh(), {"method": RandomWalk(), "chains": 2, "warmup": 30}
+    whole = sample(problem, draws=60, **settings)
+    sample(problem, draws=20, checkpoint=tmp_path / "chains", **settings)
+    resumed = sample(problem, draws=60, checkpoint=tmp_path / "chains", resume=True, **settings)
+    for one, other in zip(whole.chains, resumed.chains, strict=True):
+        for quantity, draws in one.draws.items():
+            np.testing.assert_array_equal(draws, other.draws[quantity])
+    posterior = problem.posterior(resumed)
+    assert "accepted" not in str(posterior.verdict())  # by the kernel's own standards
+    assert np.ptp(whole.chains[0].draws["predicted"], axis=0).min() > 0.0
+    assert all(file.exists() for file in posterior.write(tmp_path / "results"))
 
 
 @jax.jit
@@ -254,42 +241,13 @@ def look(target, position):
 
 
 def test_a_structure_changes_nothing_but_the_cost():
-    problem = of_a_structure()
-    dense = inverse_problem(problem.model, problem.prior, None, problem.observed)
-    position = 0.3 * np.random.default_rng(1).standard_normal(problem.num_unknowns)
-    kernel = KERNELS["chmc"]()
+    prior, readings = StandardNormalPrior(jnp.zeros(7)), jnp.array([0.1, 0.5, 0.9, 0.8, 0.2])
+    position, kernel = 0.3 * np.random.default_rng(1).standard_normal(7), KERNELS["chmc"]()
     found, expected = (
-        look(target_of(each, kernel, Choice(1.0)), position) for each in (problem, dense)
-    )
+        look(target_of(inverse_problem(Recording(), prior, None, readings, **given), kernel,
+                       Choice(1.0)), position)
+        for given in ({"structure": Backwards()}, {})
+    )  # fmt: skip
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
     assert np.abs(found[2]).min() > 1e-3
-
-
-@pytest.mark.slow
-def test_a_problem_with_a_structure_runs_likewise(tmp_path):
-    interrupted_and_judged(of_a_structure(), "chmc", tmp_path)
-
-
-def interrupted_and_judged(problem, kernel, folder):
-    settings = {"method": kernel, "chains": 2, "warmup": 30, "seed": 3}
-    whole = sample(problem, draws=60, **settings)
-    sample(problem, draws=20, checkpoint=folder / "chains", **settings)
-    resumed = sample(problem, draws=60, checkpoint=folder / "chains", resume=True, **settings)
-    for one, other in zip(whole.chains, resumed.chains, strict=True):
-        for quantity, draws in one.draws.items():
-            np.testing.assert_array_equal(draws, other.draws[quantity])
-    posterior = problem.posterior(resumed)
-    assert "accepted" not in str(posterior.verdict())  # by the kernel's own standards
-    varied = "predicted" if "noise_score" in whole.chains[0].draws else "parameters"
-    assert np.ptp(whole.chains[0].draws[varied], axis=0).min() > 0.0
-    files = posterior.write(folder / "results")
-    assert all(file.exists() for file in files)
-
-
-def read_again(folder, spec):
-    """The problem as written and read once more."""
-    copy = folder / "problem.toml"
-    copy.write_text(spec.to_toml())
-    assert tomllib.loads(copy.read_text())["prior"]["kind"] == spec.prior.kind
-    return read_problem(copy)
