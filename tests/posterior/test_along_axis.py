@@ -8,7 +8,6 @@ from matplotlib.collections import PathCollection, PolyCollection
 from normal_noise import NormalNoise
 from posterior_cases import Chain
 
-from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
 from invlift.posterior.output.run_folder import read_posterior
 from invlift.posterior.output.with_units import readings_with_units
@@ -51,12 +50,6 @@ def ends(band):
     x, y = band.get_paths()[0].vertices.T
     at = np.unique(x)
     return at, np.array([y[x == each].min() for each in at]), [y[x == each].max() for each in at]
-
-
-def test_entries_along_an_axis_come_after_those_of_vectors():
-    posterior = posterior_along(weights=lambda rng: rng.normal(size=(500, 2)))
-    along = [f"tank_path[{time}]" for time in TIMES]
-    assert list(posterior.scalars) == ["weights[0]", "weights[1]", *along]
 
 
 def test_bands_are_quantiles_and_readings_are_where_they_were_read():
@@ -157,15 +150,6 @@ def test_what_has_no_axis_of_numbers_is_no_series():
         assert series_of(draws, {"rain": Quantity("rain", axes)}, {}, None, {}) == []
     (found,) = series_of(draws, {"rain": Quantity("rain", {"year": [1, 2, 3]})}, {}, None, {})
     assert found.name == "rain"
-
-
-def test_asking_for_what_is_not_there_is_an_error():
-    with pytest.raises(InputError, match="some of tank, flow, found 'sump'"):
-        posterior_along().plot.series(names=["sump"])
-    bare = Posterior([Chain({"x": np.arange(5.0)})])
-    assert not bare.fit.series
-    with pytest.raises(InputError, match="draws along numbers"):
-        bare.plot.series()
 
 
 def readings_in_time(place=(0, 0, 1, 1), **known):

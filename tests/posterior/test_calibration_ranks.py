@@ -17,11 +17,10 @@ from invlift.posterior.statistics.calibration import (
     effective_draws,
     plot_calibration,
     rank_of,
-    shape_of,
 )
 
 
-def ranks_of_normals(sd, mean=0.0, num=400, num_draws=63, seed=3):
+def ranks_of_normals(sd, mean=0.0, num=200, num_draws=63, seed=3):
     """Ranks of standard normal truths among draws of Normal(mean, sd^2)."""
     rng = np.random.default_rng(seed)
     truth = rng.standard_normal((num, 1))
@@ -37,9 +36,9 @@ def is_within(uniform, ranks, band):
 # Bands and p-values -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("num_ranks", "num_draws"), [(5, 3), (4, 4)])
-def test_p_values_are_those_of_all_possible_ranks(num_ranks, num_draws):
+def test_p_values_are_those_of_all_possible_ranks():
     """By enumeration, with tails from SciPy's binomial test."""
+    num_ranks, num_draws = 5, 3
     uniform = UniformRanks(num_ranks, num_draws)
     statistics = {}
     for ranks in itertools.product(range(num_draws + 1), repeat=num_ranks):
@@ -57,15 +56,15 @@ def test_p_values_are_those_of_all_possible_ranks(num_ranks, num_draws):
         assert uniform.p_value(np.array(ranks)) == pytest.approx(exact, abs=1e-12)
 
 
-@pytest.mark.parametrize(("num_ranks", "num_draws"), [(40, 15), (200, 63)])
-def test_a_band_holds_uniform_ranks_as_often_as_it_says(num_ranks, num_draws):
+def test_a_band_holds_uniform_ranks_as_often_as_it_says():
     """Negative control: a band of the pointwise level does not."""
-    uniform, num = UniformRanks(num_ranks, num_draws), 4000
+    num_ranks, num_draws, num = 100, 31, 4000
+    uniform = UniformRanks(num_ranks, num_draws)
     ranks = np.random.default_rng(3).integers(0, num_draws + 1, (num, num_ranks))
     shares = np.stack([uniform.counts(each) for each in ranks]) / num_ranks
     lower, upper = uniform.band(0.95)
     coverage = np.mean(np.all((shares > lower - 1e-9) & (shares < upper + 1e-9), axis=1))
-    assert abs(coverage - 0.95) < 3.0 * math.sqrt(0.95 * 0.05 / num) + 0.005 * (num_ranks < 100)
+    assert abs(coverage - 0.95) < 3.0 * math.sqrt(0.95 * 0.05 / num)
     lower, upper = scipy.stats.binom.interval(0.95, num_ranks, uniform.points)
     counts = shares * num_ranks
     pointwise = np.mean(np.all((counts > lower - 0.5) & (counts < upper + 0.5), axis=1))
@@ -84,13 +83,6 @@ def test_bands_and_p_values_are_one_test():
     assert 20 < sum(found) < 180
 
 
-def test_p_values_of_uniform_ranks_are_uniform():
-    uniform = UniformRanks(100, 31)
-    ranks = np.random.default_rng(8).integers(0, 32, (200, 100))
-    values = [uniform.p_value(each) for each in ranks]
-    assert scipy.stats.kstest(values, "uniform").pvalue > 0.01
-
-
 @pytest.mark.parametrize(
     ("sd", "mean", "words"),
     [
@@ -103,12 +95,12 @@ def test_p_values_of_uniform_ranks_are_uniform():
 )
 def test_a_wrong_posterior_leaves_its_band_and_is_named(sd, mean, words):
     ranks = ranks_of_normals(sd, mean)
-    uniform = UniformRanks(400, 63)
+    uniform = UniformRanks(200, 63)
     assert is_within(uniform, ranks, uniform.band(0.95)) is not bool(words)
     verdict = calibration_of({"sigma": ranks}).verdict()
     assert verdict.is_calibrated is not bool(words)
     if not words:
-        assert verdict.headline.startswith("Calibrated, as far as 400 simulations can tell")
+        assert verdict.headline.startswith("Calibrated, as far as 200 simulations can tell")
         assert verdict.reasons == verdict.advice == ()
         return
     assert verdict.headline.startswith("Not calibrated: 1 of 1 quantities")
@@ -117,13 +109,6 @@ def test_a_wrong_posterior_leaves_its_band_and_is_named(sd, mean, words):
     for other in {"too wide", "too narrow", "too high", "too low"} - {words}:
         assert other not in verdict.reasons[0]
     assert "--method nuts" in str(verdict)
-
-
-def test_the_shape_is_in_standard_errors():
-    ranks = np.random.default_rng(4).integers(0, 100, (2000, 50))
-    shapes = np.array([shape_of(each, 99) for each in ranks])
-    np.testing.assert_allclose(shapes.mean(axis=0), 0.0, atol=0.1)
-    np.testing.assert_allclose(shapes.std(axis=0), 1.0, atol=0.06)
 
 
 # Ranks --------------------------------------------------------------------------------------------
@@ -166,7 +151,7 @@ def calibration_of(ranks, *, failed=0, num_requested=None, num_draws=63):
 
 def test_several_quantities_share_the_level():
     """Ranks of one p-value pass among many quantities, and not alone."""
-    uniform = UniformRanks(400, 63)
+    uniform = UniformRanks(200, 63)
     ranks = {"sigma": ranks_of_normals(1.0, seed=10)}
     assert 0.005 < uniform.p_value(ranks["sigma"]) < 0.05
     assert not calibration_of(ranks).verdict().is_calibrated

@@ -109,13 +109,6 @@ def test_a_median_far_from_its_prior_is_a_note(scale, is_told):
     assert any("of sigma, 0.4, is above 99.4 % of" in each for each in verdict.warnings) == is_told
 
 
-def test_a_median_near_the_end_of_a_prior_that_is_dense_there_is_not_far():
-    at = np.linspace(0.0, 4.0, 4000)
-    density = np.stack([at, np.exp(-0.5 * at**2)])
-    chains = [Chain({"sigma": 0.01 + 1e-4 * RNG.normal(size=400)}) for _ in range(4)]
-    assert not Posterior(chains, [Quantity("sigma", prior_density=density)]).verdict().warnings
-
-
 def test_leave_one_out_is_left_out_where_nearly_all_draws_are_equal():
     stuck = [np.tile(TRUE, (100, 1)) for _ in range(2)]
     stuck[0][0] += 50.0

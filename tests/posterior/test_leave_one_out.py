@@ -4,8 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from normal_noise import NormalNoise
-from posterior_cases import Chain, LinearModel, make_posterior, normal_posterior
+from posterior_cases import LinearModel, make_posterior, normal_posterior
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -79,21 +78,6 @@ def test_estimates_at_accurate_readings_are_not_reliable_which_is_no_alarm_for_t
     assert not found.is_reliable.any()
     # and rightly so
     assert (found.elpd > model.left_out().logpdf(model.observed) + 4.0).all()
-
-
-def test_a_likelihood_of_ones_own_is_used(runs):
-    model, posteriors = runs
-    chains = [Chain({"predicted": chain.draws["predicted"]}) for chain in posteriors[0].chains]
-
-    class Normal(NormalNoise):
-        def log_likelihoods(self, chains):
-            logs = [norm(x["predicted"], model.sigma).logpdf(model.observed) for x in chains]
-            return {"observed": logs}
-
-    own = Posterior(chains, sensors=Readings(model.observed), noise=Normal(model.observed))
-    own = own.fit.leave_one_out()
-    np.testing.assert_allclose(own.elpd, posteriors[0].fit.leave_one_out().elpd, rtol=1e-12)
-    assert own.pit is None
 
 
 def test_noise_that_is_not_known_has_no_likelihood(runs):

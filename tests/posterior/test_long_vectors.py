@@ -5,8 +5,9 @@ import pytest
 from posterior_cases import Chain, make_chains, make_posterior
 
 from invlift.posterior import Posterior
+from invlift.posterior.statistics import scalars
 
-NUM_LATENT = 3_000
+NUM_LATENT = 1_001
 
 
 def independent(*shape, seed=0, num_draws=400):
@@ -23,7 +24,7 @@ def posterior_of(**quantities):
     )
 
 
-def test_thousands_of_latent_variables_are_judged_without_filling_the_summary():
+def test_a_thousand_latent_variables_are_judged_without_filling_the_summary():
     name, draws = "latent", independent(NUM_LATENT, num_draws=200)
     sound = posterior_of(**{name: draws})
     assert sound.verdict().is_converged
@@ -36,9 +37,10 @@ def test_thousands_of_latent_variables_are_judged_without_filling_the_summary():
     assert f"of {NUM_LATENT} entries of {name}, and largest at number 7 with" in str(apart)
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 2), (1100,)])
-def test_stuck_chains_on_a_manifold_of_ones_own_are_not_called_converged(shape):
-    """Nothing but a position is recorded there."""
+@pytest.mark.parametrize(("shape", "most"), [((2, 2), 4), ((20,), 10)])
+def test_stuck_chains_on_a_manifold_of_ones_own_are_not_called_converged(shape, most, monkeypatch):
+    """Nothing but a position is recorded there, which may be too long for a table."""
+    monkeypatch.setattr(scalars, "MAX_ENTRIES", most)
     draws = independent(*shape)
     assert posterior_of(position=draws).verdict().is_converged
     draws[1][:] = draws[1][0]
@@ -54,9 +56,10 @@ def test_stuck_chains_on_a_manifold_of_ones_own_are_not_called_converged(shape):
     assert "chain 3 holds draws that are not finite" in str(posterior_of(position=draws).verdict())
 
 
-def test_a_long_vector_beside_a_field_is_judged_too():
+def test_a_long_vector_beside_a_field_is_judged_too(monkeypatch):
+    monkeypatch.setattr(scalars, "MAX_ENTRIES", 10)
     chains = make_chains(25, 25)
-    for chain, values in zip(chains, independent(1200), strict=True):
+    for chain, values in zip(chains, independent(12), strict=True):
         chain.draws["weights"] = values
     assert make_posterior(chains=chains).verdict().is_converged
     for number, chain in enumerate(chains):

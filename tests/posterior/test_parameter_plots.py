@@ -7,7 +7,6 @@ from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity
-from invlift.posterior.output.run_folder import read_posterior
 
 GRID = np.linspace(-20.0, 20.0, 4001)
 
@@ -74,13 +73,6 @@ def test_a_single_constant_parameter_has_a_picture(tmp_path):
     (ax,) = posterior.plot.parameters(tmp_path / "x.png").figure.axes
     assert ax.get_xlim()[0] < 2.0 < ax.get_xlim()[1]
     assert (tmp_path / "x.png").stat().st_size > 1000
-
-
-def test_files_hold_the_densities_of_priors(tmp_path):
-    posterior, priors = parameters()
-    posterior.write(tmp_path)
-    at, density = read_posterior(tmp_path).described["rate"].prior_density
-    np.testing.assert_array_equal(density, priors["rate"].pdf(at))
 
 
 def test_parameters_that_are_not_there_are_an_error():

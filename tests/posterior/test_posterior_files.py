@@ -44,29 +44,31 @@ def strict_json(path):
     return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
 
 
-@pytest.mark.parametrize("mesh", [square, box])
-def test_fields_on_nodes_open_in_pyvista(tmp_path, mesh):
-    posterior = make_posterior(mesh=mesh)
-    posterior.write(tmp_path)
-    grid = pyvista.read(tmp_path / "posterior.vtu")
-    assert set(grid.point_data) == FIELDS | SOLUTION
-    assert not set(grid.cell_data)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A posterior of fields on nodes, and the folder and the files of its results."""
+    posterior = make_posterior()
+    folder = tmp_path_factory.mktemp("runs") / "results" / "here"
+    return posterior, folder, posterior.write(folder, {"seed": 1})
+
+
+@pytest.mark.parametrize("place", ["nodes of the plane", "cells in space"])
+def test_fields_open_in_pyvista(tmp_path, place, written):
+    posterior, folder, _ = written
+    of_field, mesh = "point_data", square
+    if place == "cells in space":
+        of_field, mesh = "cell_data", box
+        folder, posterior = tmp_path, make_posterior("cells", mesh=mesh)
+        posterior.write(folder)
+    grid = pyvista.read(folder / "posterior.vtu")
+    assert set(grid.point_data) - SOLUTION == (FIELDS if mesh is square else set())
+    assert set(grid.cell_data) == (set() if mesh is square else FIELDS)
     np.testing.assert_array_equal(grid.points, in_three_dimensions(posterior.mesh.points))
     kind = pyvista.CellType.TRIANGLE if mesh is square else pyvista.CellType.TETRA
     np.testing.assert_array_equal(grid.cells_dict[kind], posterior.mesh.cells)
     for name, values in posterior.fields().items():
-        np.testing.assert_array_equal(grid.point_data[name], values)
-
-
-def test_fields_on_cells_keep_the_solution_on_nodes(tmp_path):
-    posterior = make_posterior("cells")
-    posterior.write(tmp_path)
-    grid = pyvista.read(tmp_path / "posterior.vtu")
-    assert set(grid.cell_data) == FIELDS
-    assert set(grid.point_data) == SOLUTION
-    np.testing.assert_array_equal(
-        grid.cell_data["variance_reduction"], posterior.fields()["variance_reduction"]
-    )
+        found = grid.point_data if name in SOLUTION else getattr(grid, of_field)
+        np.testing.assert_array_equal(found[name], values)
 
 
 def test_fields_hold_what_their_names_say():
@@ -85,10 +87,9 @@ def test_fields_hold_what_their_names_say():
     assert (wide > fields["variance_reduction"] + 0.1).all()
 
 
-def test_sensors_open_in_pyvista(tmp_path):
-    posterior = make_posterior()
-    posterior.write(tmp_path)
-    grid = pyvista.read(tmp_path / "sensors.vtu")
+def test_sensors_open_in_pyvista(written):
+    posterior, folder, _ = written
+    grid = pyvista.read(folder / "sensors.vtu")
     assert set(grid.point_data) == {
         "observed", "predicted_mean", "predicted_sd", "standardised_residual",
         "predictive_p_value", "loo_elpd", "loo_pareto_k", "loo_pit",
@@ -118,35 +119,18 @@ def test_numbers_without_a_place_are_field_data(tmp_path):
         np.testing.assert_array_equal(grid.point_data["v"], values)
 
 
-def test_missing_values_survive_as_nan(tmp_path):
-    points, cells = square()
-    values = np.arange(25.0)
-    values[3] = np.nan
-    write_fields(tmp_path / "a.vtu", points, cells, {"v": values}, {})
-    np.testing.assert_array_equal(pyvista.read(tmp_path / "a.vtu").point_data["v"], values)
-
-
-def test_file_is_compressed_binary(tmp_path):
-    points, cells = square(60)
-    write_fields(tmp_path / "a.vtu", points, cells, {"v": np.zeros(3600)}, {})
-    text = (tmp_path / "a.vtu").read_bytes()
-    assert b"vtkZLibDataCompressor" in text
-    assert b'format="ascii"' not in text
-
-
-def test_folder_holds_the_results_and_nothing_else(tmp_path):
-    written = make_posterior().write(tmp_path / "results" / "here", {"seed": 1})
+def test_folder_holds_the_results_and_nothing_else(written):
+    _, folder, paths = written
     names = {"posterior.vtu", "sensors.vtu", "posterior.nc", "summary.csv", "run.json"}
     names |= {"sensor_fit.csv", "draws.pvd"}
-    there = {path.name for path in (tmp_path / "results" / "here").iterdir()}
+    there = {path.name for path in folder.iterdir()}
     assert there == names | {"draws"}
-    assert {path.name for path in written} == names
+    assert {path.name for path in paths} == names
 
 
-def test_summary_is_a_plain_table(tmp_path):
-    posterior = make_posterior()
-    posterior.write(tmp_path)
-    with open(tmp_path / "summary.csv", newline="") as file:
+def test_summary_is_a_plain_table(written):
+    posterior, folder, _ = written
+    with open(folder / "summary.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     names = [row["name"] for row in rows]
     assert names == [*posterior.summary().index, "elpd_loo", "p_loo", "num_loo_unreliable"]
@@ -219,10 +203,9 @@ def test_fields_that_do_not_fit_are_refused(tmp_path):
         write_fields(tmp_path / "a.vtu", points, cells, {}, {"v": np.zeros((len(cells), 1))})
 
 
-def test_readings_and_predictions_are_a_table(tmp_path):
-    posterior = make_posterior()
-    posterior.write(tmp_path)
-    with open(tmp_path / "sensor_fit.csv", newline="") as file:
+def test_readings_and_predictions_are_a_table(written):
+    posterior, folder, _ = written
+    with open(folder / "sensor_fit.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     fit = posterior.fit.sensors()
     assert [row["sensor"] for row in rows] == [str(i) for i in range(len(fit.observed))]
@@ -236,23 +219,7 @@ def test_readings_and_predictions_are_a_table(tmp_path):
         make_posterior(sensors=None).fit.table()
     labels = [f"well {i}" for i in range(len(fit.observed))]
     named = dataclasses.replace(posterior.sensors, labels=labels)
-    dataclasses.replace(posterior, sensors=named).write(tmp_path)
-    with open(tmp_path / "sensor_fit.csv", newline="") as file:
-        assert [row["sensor"] for row in csv.DictReader(file)] == labels
-
-
-def test_model_without_a_mesh_writes_no_fields(tmp_path):
-    rng = np.random.default_rng(0)
-    chains = [
-        Chain({"parameters": rng.normal(size=(60, 2)), "predicted": rng.normal(size=(60, 3))})
-        for _ in range(2)
-    ]
-    posterior = Posterior(chains, sensors=Readings(np.zeros(3), sigma=1.0))
-    written = posterior.write(tmp_path)
-    names = {"posterior.nc", "summary.csv", "run.json", "sensor_fit.csv"}
-    assert {path.name for path in written} == names
-    assert posterior.fit.sensors().predicted_mean.shape == (3,)
-    assert posterior.fields() == {}
+    assert [*dataclasses.replace(posterior, sensors=named).fit.table().index] == labels
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from posterior_cases import (
     field_quantities,
     make_chains,
     make_posterior,
-    normal_posterior,
 )
 from scipy.stats import norm
 
@@ -99,15 +98,6 @@ def test_predictive_draws_add_the_noise_and_repeat():
     assert float(noise.std()) == pytest.approx(1.0, abs=0.03)
 
 
-def test_known_sigma_is_used_when_none_was_drawn():
-    predicted, observed = [np.zeros((500, 2))] * 2, np.ones(2)
-    posterior = normal_posterior(predicted, observed, np.array([0.1, 10.0]))
-    noise = dataset(posterior.to_arviz(), "posterior_predictive")["observed"].values
-    np.testing.assert_allclose(noise.std(axis=(0, 1)), [0.1, 10.0], rtol=0.1)
-    without = Posterior(posterior.chains, sensors=posterior.sensors)
-    assert not has_group(without, "posterior_predictive")
-
-
 def test_noise_scale_of_each_sensor_is_labelled_used_and_summarised():
     rng = np.random.default_rng(2)
     sigma = np.array([0.1, 10.0]) * np.exp(0.1 * rng.normal(size=(2, 500, 2)))
@@ -180,13 +170,6 @@ def test_netcdf_round_trip(tmp_path):
     assert float(ess["sigma"]) == pytest.approx(posterior.summary().loc["sigma", "ess_bulk"])
 
 
-def test_file_is_compressed_and_nothing_else_is_left(tmp_path):
-    group = xr.Dataset({"x": (("chain", "draw"), np.zeros((4, 100_000)))})
-    save_netcdf([("posterior", group)], tmp_path / "new" / "a.nc")
-    assert [file.name for file in (tmp_path / "new").iterdir()] == ["a.nc"]
-    assert (tmp_path / "new" / "a.nc").stat().st_size < 100_000
-
-
 def test_failed_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "a.nc"
     save_netcdf([("posterior", xr.Dataset({"x": ("draw", np.arange(3.0))}))], path)
@@ -227,35 +210,6 @@ def test_summary_has_fixed_columns_and_right_values():
     assert table.loc["sigma", "mcse_mean"] == pytest.approx(
         float(arviz.mcse(data, method="mean")["x"])
     )
-
-
-def test_mcse_is_the_scatter_of_means_over_replications():
-    # sd / sqrt(ESS) of one run must match the sd of the mean over many runs, and the naive
-    # sd / sqrt(draws), which ignores autocorrelation, must not
-    rng = np.random.default_rng(9)
-    means, errors = [], []
-    for _ in range(60):
-        values = rng.normal(size=(2, 400, 1))
-        for t in range(1, 400):
-            values[:, t] = 0.8 * values[:, t - 1] + 0.6 * values[:, t]
-        table = Posterior([Chain({"parameters": chain}) for chain in values]).summary()
-        means.append(table["mean"].iloc[0])
-        errors.append(table["mcse_mean"].iloc[0])
-    scatter = np.std(means, ddof=1)
-    assert np.mean(errors) == pytest.approx(scatter, rel=0.3)
-    assert 1 / np.sqrt(800) < 0.5 * scatter
-
-
-def test_summary_of_parameters_by_name():
-    chains = [Chain({"parameters": np.random.default_rng(i).normal(size=(50, 2))}) for i in (1, 2)]
-    assert list(Posterior(chains).summary().index) == ["parameters[0]", "parameters[1]"]
-    named = Posterior(chains, [Quantity("parameters", {"parameter": ["a", "b"]}, "K")])
-    assert list(named.summary().index) == ["parameters[a]", "parameters[b]"]
-    draws = dataset(named.to_arviz(), "posterior")["parameters"]
-    assert draws["parameter"].values.tolist() == ["a", "b"]
-    assert draws.attrs["units"] == "K"
-    with pytest.raises(InputError, match=r"parameter \(1\), found shape \(2,"):
-        Posterior(chains, [Quantity("parameters", {"parameter": ["a"]})])
 
 
 def test_sampler_statistics_of_another_length_are_left_out():

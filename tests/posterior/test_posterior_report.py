@@ -126,15 +126,6 @@ def test_text_from_files_stays_text(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.slow  # 3 s; slices themselves are quick, and tested with the figures
-def test_a_body_in_space_is_shown_by_a_slice(tmp_path):
-    """Of values of cells; slices of values of nodes are drawn for the tests of pictures."""
-    posterior, _ = make_posterior(3, location="cells", num=2, num_draws=10)
-    page = page_of(posterior, tmp_path)
-    assert "Maps: conductivity, mean" in " ".join(page.words)
-    assert "12 draws of log_conductivity" in page.words
-
-
 def test_a_model_without_a_mesh_has_a_page(tmp_path):
     rng = np.random.default_rng(0)
     chains = [Chain({"parameters": rng.normal(size=(60, 2))}) for _ in range(2)]
@@ -143,8 +134,3 @@ def test_a_model_without_a_mesh_has_a_page(tmp_path):
     assert list(page.sections)[-1] == "record"
     assert not {"maps", "draws", "sensors", "problem"} & set(page.sections)
     assert "decay <rate>" in page.sections["summary"]
-
-
-def test_a_run_that_says_next_to_nothing_has_a_page(tmp_path):
-    chains = [Chain({"x": np.full(1, np.nan)})]
-    assert "Not converged" in page_of(Posterior(chains), tmp_path).sections["verdict"]

@@ -9,9 +9,8 @@ from invlift.errors import InputError
 from invlift.posterior.output.files import Step, write_series
 
 
-@pytest.mark.parametrize("mesh", [square, box])
-def test_steps_open_in_their_order(tmp_path, mesh):
-    points, cells = mesh()
+def test_steps_open_in_their_order(tmp_path):
+    points, cells = box()
     rng = np.random.default_rng(0)
     steps = [
         Step({"u": rng.normal(size=len(points))}, {"k": rng.normal(size=len(cells))}, {"s": index})
@@ -29,14 +28,6 @@ def test_steps_open_in_their_order(tmp_path, mesh):
         np.testing.assert_array_equal(grid.point_data["u"], step.on_nodes["u"])
         np.testing.assert_array_equal(grid.cell_data["k"], step.on_cells["k"])
         assert grid.field_data["s"] == index
-
-
-def test_a_series_replaces_an_older_one(tmp_path):
-    points, cells = square()
-    for value in (1.0, 2.0):
-        write_series(tmp_path / "a.pvd", points, cells, [Step({"u": np.full(25, value)})])
-    assert {file.name for file in tmp_path.rglob("*")} == {"a.pvd", "a", "a_0000.vtu"}
-    assert pyvista.read(tmp_path / "a.pvd")[0].point_data["u"][0] == 2.0
 
 
 def test_a_field_of_another_mesh_is_refused_and_no_series_appears(tmp_path):

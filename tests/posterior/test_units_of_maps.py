@@ -14,7 +14,7 @@ from invlift.posterior import Posterior
 from invlift.posterior.output import report
 from invlift.posterior.statistics.parts import Readings
 from invlift.posterior.statistics.quantity import Quantity
-from invlift.units import logarithmic, of_logarithm
+from invlift.units import logarithmic
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
 MESH = mesh_from_arrays(POINTS, [[0, 1, 2], [0, 2, 3]], subdomains={"low": [0], "high": [1]})
@@ -44,11 +44,6 @@ def test_maps_have_the_units_of_the_problem(unit):
     assert {each.get_xlabel() for each in axes} - {""} == {"x [m]" if has_unit else "x"}
     inner = [each.get_segments() for each in first.collections if each.get_linestyles()[0][1]]
     np.testing.assert_array_equal(np.sort(np.concatenate(inner)[0], axis=0), POINTS[[0, 2]])
-
-
-def test_units_of_logarithms():
-    assert of_logarithm(logarithmic("W/(m K)")) == "W/(m K)"
-    assert of_logarithm("degC") == ""
 
 
 def names_in(path):
@@ -96,7 +91,6 @@ def test_the_first_map_has_the_names_of_few_sensors():
     for labels, points, shown in (
         (["north", "south"], POINTS[:2], ["north", "south"]),
         (["north", "south"], POINTS[[0, 0]], []),
-        (None, POINTS[:2], []),
     ):
         readings = Readings(np.array([1.0, 2.0]), points=points, labels=labels)
         axes = np.ravel(replace(own, sensors=readings).plot.fields())
@@ -104,10 +98,9 @@ def test_the_first_map_has_the_names_of_few_sensors():
         assert not axes[1].texts
 
 
-@pytest.mark.parametrize("unit", ["W/(m K)", ""])
-def test_the_report_names_the_units(unit, tmp_path, monkeypatch):
+def test_the_report_names_the_units(tmp_path, monkeypatch):
     """On the axes and the colours of every picture, and in its tables."""
-    labels = []
+    unit, labels = "W/(m K)", []
 
     def noted(panels, words):
         for axis in panels.figure.axes:
@@ -121,9 +114,8 @@ def test_the_report_names_the_units(unit, tmp_path, monkeypatch):
     page = report.write_report(own, {"verdict": verdict}, tmp_path / "report.html", "title")
     text = page.read_text(encoding="utf-8")
     across = {each for each in labels if each in ("x", "y", "x [m]", "y [m]")}
-    assert across == ({"x [m]", "y [m]"} if unit else {"x", "y"})
+    assert across == {"x [m]", "y [m]"}
     for each in ("degC", unit, "observed reading [degC]", "predicted reading [degC]"):
-        assert not unit or each in labels
+        assert each in labels
     for each in (">observed [degC]<", ">x [m]<", ">sigma [degC]<"):
-        assert (each in text) == bool(unit)
-    assert unit or not [each for each in labels if "[" in each or each == "degC"]
+        assert each in text
