@@ -5,7 +5,6 @@ import json
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 import umbridge
 from aiohttp import web
-from command_line import call
+from command_line import assert_one_line, call, finish, start
 from jax.scipy.stats import norm
 from problem_files import write_problem
 
@@ -64,38 +63,25 @@ def case(request, problem, address):
     return client, jax.jit(fn), *sizes
 
 
-@pytest.fixture(scope="module")
-def vectors(case):
-    rng = np.random.default_rng(0)
-    _, _, num_outputs, num_inputs = case
-    return (
-        0.5 * rng.normal(size=num_inputs),
-        *rng.normal(size=(2, num_inputs)),
-        rng.normal(size=num_outputs),
-    )
-
-
-def test_sizes_and_support(case):
-    client, _, num_outputs, num_inputs = case
+def test_values_are_those_computed_here(case):
+    client, fn, num_outputs, num_inputs = case
     assert client.get_input_sizes() == [num_inputs]
     assert client.get_output_sizes() == [num_outputs]
     for name in ("evaluate", "gradient", "apply_jacobian", "apply_hessian"):
         assert getattr(client, f"supports_{name}")()
-
-
-def test_values_are_those_computed_here(case, vectors):
-    client, fn, *_ = case
-    x = vectors[0]
+    x = 0.5 * np.random.default_rng(0).normal(size=num_inputs)
     (found,) = client([x.tolist()])
     np.testing.assert_allclose(found, fn(x), rtol=1e-12)
     # Negative control: another place.
     assert not np.allclose(client([(x + 0.1).tolist()])[0], fn(x))
 
 
-def test_derivatives(case, vectors):
+def test_derivatives(case):
     """Against finite differences, and the two products with the Jacobian against each other."""
-    client, fn, *_ = case
-    x, v, other, s = vectors
+    client, fn, num_outputs, num_inputs = case
+    rng = np.random.default_rng(0)
+    x, v, other = rng.normal(size=(3, num_inputs)) * np.array([[0.5], [1.0], [1.0]])
+    s = rng.normal(size=num_outputs)
     forward = np.array(client.apply_jacobian(0, 0, [x.tolist()], v.tolist()))
     back = np.array(client.gradient(0, 0, [x.tolist()], s.tolist()))
     assert s @ forward == pytest.approx(back @ v, rel=1e-10)
@@ -122,77 +108,54 @@ def post(address, path, body, **headers):
 
 
 GOOD = {"name": "forward", "input": [[0.0] * 16]}
-BAD = {  # a body, or what is changed in a good one; beginnings of the error's type and its message
-    "no JSON": ("/Evaluate", b"{", "InvalidInput", ""),
-    "unknown model": ("/Evaluate", {"name": "x"}, "InvalidInput", ""),
-    "too short": ("/Evaluate", {"input": [[0.0] * 15]}, "InvalidInput", "found 15"),
-    "too many": ("/Evaluate", {"input": [[0.0] * 16] * 2}, "InvalidInput", "one vector, found 2"),
-    "none": ("/Evaluate", {"input": None}, "InvalidInput", "one vector, found no list"),
-    "no numbers": ("/Evaluate", {"input": [[None] * 16]}, "InvalidInput", "finite numbers"),
-    "no sens": ("/Gradient", {}, "InvalidInput", ""),
-    "out of range": ("/Evaluate", {"input": [[1e6] * 16]}, "ModelError", ""),
-}
+BAD = (  # a body, or what is changed in a good one; beginnings of the error's type and its message
+    ("/Evaluate", b"{", "InvalidInput", ""),
+    ("/Evaluate", {"name": "x"}, "InvalidInput", ""),
+    ("/Evaluate", {"input": [[0.0] * 15]}, "InvalidInput", "found 15"),
+    ("/Evaluate", {"input": [[0.0] * 16] * 2}, "InvalidInput", "one vector, found 2"),
+    ("/Evaluate", {"input": None}, "InvalidInput", "one vector, found no list"),
+    ("/Evaluate", {"input": [[None] * 16]}, "InvalidInput", "finite numbers"),
+    ("/Gradient", {}, "InvalidInput", ""),
+    ("/Evaluate", {"input": [[1e6] * 16]}, "ModelError", ""),
+)
 
 
-def test_bad_requests_have_an_answer_and_the_server_goes_on(address):
-    for name, (path, body, kind, words) in BAD.items():
+def test_bad_requests_and_those_of_web_pages_have_an_answer_and_the_server_goes_on(address):
+    for path, body, kind, words in BAD:
         body = body if isinstance(body, bytes) else json.dumps(GOOD | body)
         status, answer = post(address, path, body)
-        assert status >= 400, name
-        assert answer["error"]["type"].startswith(kind), name
-        assert answer["error"]["message"], name
-        assert words in answer["error"]["message"], name
+        assert status >= 400, body
+        assert answer["error"]["type"].startswith(kind), body
+        assert answer["error"]["message"], body
+        assert words in answer["error"]["message"], body
     assert post(address, "/Evaluate", json.dumps(GOOD))[0] == 200
-
-
-def test_requests_of_web_pages_are_refused(address):
-    body = json.dumps(GOOD)
-    assert post(address, "/Evaluate", body)[0] == 200
-    status, answer = post(address, "/Evaluate", body, Origin="http://localhost:3000")
+    status, answer = post(address, "/Evaluate", json.dumps(GOOD), Origin="http://localhost:3000")
     assert status == 400
     assert "web pages are refused" in answer["error"]["message"]
 
 
-@pytest.fixture
-def served(tmp_path):
-    """The command at work: its process and address."""
-    path = write_problem(tmp_path)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "invlift", "serve", str(path), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        lines = iter(process.stdout.readline, "")
-        last = next(line for line in lines if "Serving" in line)
-        yield process, ("127.0.0.1", int(re.search(r"http://127\.0\.0\.1:(\d+) ", last)[1]))
-        process.kill()
-
-
-def test_command_listens_on_this_machine_alone_until_it_is_ended(served):
-    process, address = served
-    assert umbridge.supported_models(f"http://127.0.0.1:{address[1]}") == ["forward", "posterior"]
+def test_command_listens_on_this_machine_alone_until_it_is_ended(tmp_path):
+    process = start("serve", write_problem(tmp_path), "--port", "0")
+    last = next(line for line in process.stdout if "Serving" in line)
+    port = int(re.search(r"http://127\.0\.0\.1:(\d+) ", last)[1])
+    assert umbridge.supported_models(f"http://127.0.0.1:{port}") == ["forward", "posterior"]
     # 127.0.0.2 is this machine as well, but not the address that it listens on.
     with socket.socket() as other, pytest.raises(ConnectionRefusedError):
-        other.connect(("127.0.0.2", address[1]))
+        other.connect(("127.0.0.2", port))
     process.send_signal(signal.SIGTERM)
-    assert process.wait() == 0
+    assert finish(process)[0] == 0
 
 
-def test_without_the_server_the_package_to_install_is_told(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    assert call("serve", write_problem(tmp_path)) == 2
-    assert "pip install 'invlift[serve]'" in capsys.readouterr().err
-
-
-def test_addresses_that_cannot_be_are_told_in_a_line(tmp_path, capsys):
+def test_without_the_server_or_at_an_address_that_cannot_be_a_line_tells(
+    tmp_path, capsys, monkeypatch
+):
     path = write_problem(tmp_path)
     for options, words in (
         (["--port", "70000"], ["--port", "'70000'"]),
         (["--host", "nowhere.invalid"], ["--host nowhere.invalid", "choose another address"]),
     ):
         assert call("serve", path, *options) == 2
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1
-        assert all(word in error for word in words), error
+        assert_one_line(capsys, words)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    assert call("serve", path) == 2
+    assert "pip install 'invlift[serve]'" in capsys.readouterr().err
