@@ -1,84 +1,65 @@
 """Fields on a mesh among named unknowns: their files, maps, values at points and means."""
 
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import meshio
 import numpy as np
 import pandas as pd
 import pytest
-import structured
-from command_line import call
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift
-from invlift.app.checks import Report
-from invlift.app.problems import load, open_problem
+from invlift.app.commands import check, simulate
+from invlift.app.studies.simulate import prior_draws
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import inverse_problem
 from invlift.unknowns.distributions import lognormal
 
-FILE = """
-import sys
-import jax.numpy as jnp
-import numpy as np
-import invlift
-sys.path.insert(0, {tests!r})
-from structured import box_mesh
-
-mesh = box_mesh(2, 3)
-phi = invlift.matern_prior(mesh, range=0.8, std=0.5, smoothness=1.0)
-source = invlift.independent_prior(mesh, std=0.3)
-rows = np.random.default_rng(1).standard_normal((3, mesh.num_nodes)) / mesh.num_nodes
-
-def model(phi, source, offset):
-    return offset + rows @ jnp.exp(phi) + jnp.sum(source) * jnp.arange(3.0)
-
-unknowns = {{"phi": invlift.Unknown(phi, "ln m"), "source": source, "offset": invlift.normal(0, 1)}}
-problem = invlift.inverse_problem(
-    model, unknowns, invlift.known_noise(0.05), np.array([0.3, 0.1, 0.2])
-)
-"""
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Results of a Python file with two fields."""
+def written(tmp_path_factory):
+    """The folder of results of two fields, and the posterior."""
+    mesh = box_mesh(2, 3)
+    rows = np.random.default_rng(1).standard_normal((3, mesh.num_nodes)) / mesh.num_nodes
+
+    def model(phi, source, offset):
+        return offset + rows @ jnp.exp(phi) + jnp.sum(source) * jnp.arange(3.0)
+
+    prior = invlift.matern_prior(mesh, range=0.8, std=0.5, smoothness=1.0)
+    unknowns = {
+        "phi": invlift.Unknown(prior, "ln m"),
+        "source": invlift.independent_prior(mesh, std=0.3),
+        "offset": invlift.normal(0, 1),
+    }
+    problem = inverse_problem(model, unknowns, known_noise(0.05), np.array([0.3, 0.1, 0.2]))
     folder = tmp_path_factory.mktemp("named")
-    file = folder / "model.py"
-    file.write_text(FILE.format(tests=str(Path(structured.__file__).parent)))
-    options = ["--method", "pcn", "--chains", 2, "--warmup", 20, "--draws", 60]
-    assert call("run", file, *options, "--out", folder / "out") in (0, 3)
-    return folder / "out"
+    problem.posterior(run_from_prior(problem)).write(folder)
+    return folder, invlift.load(folder)
 
 
-def test_fields_are_written_on_their_mesh(folder):
-    written = meshio.read(folder / "posterior.vtu")
-    posterior = invlift.load(folder)
-    assert posterior.draws("phi")[0].shape == (60, len(written.points))
-    assert {"phi_mean [ln m]", "phi_sd [ln m]"} <= set(written.point_data)
-    assert "phi_variance_reduction" in written.point_data
-    assert {"source_mean", "source_q95", "source_prior_sd"} <= set(written.cell_data)
+def test_fields_are_written_on_their_mesh(written):
+    folder, posterior = written
+    grid = meshio.read(folder / "posterior.vtu")
+    assert posterior.draws("phi")[0].shape == (10, len(grid.points))
+    assert {"phi_mean [ln m]", "phi_sd [ln m]"} <= set(grid.point_data)
+    assert "phi_variance_reduction" in grid.point_data
+    assert {"source_mean", "source_q95", "source_prior_sd"} <= set(grid.cell_data)
     means = np.concatenate(posterior.draws("phi")).mean(axis=0)
-    np.testing.assert_allclose(written.point_data["phi_mean [ln m]"], means, rtol=1e-9)
-    np.testing.assert_allclose(written.cell_data["source_prior_sd"][0], 0.3)
-    panels = posterior.plot.fields().figure.axes
-    titles = [axes.get_title(loc="left") for axes in panels]
-    assert [title for title in titles if "mean" in title] == [
-        "phi, posterior mean",
-        "source, posterior mean",
-    ]
+    np.testing.assert_allclose(grid.point_data["phi_mean [ln m]"], means, rtol=1e-9)
+    np.testing.assert_allclose(grid.cell_data["source_prior_sd"][0], 0.3)
+    titles = [axes.get_title(loc="left") for axes in posterior.plot.fields().figure.axes]
+    means = [title for title in titles if "mean" in title]
+    assert means == ["phi, posterior mean", "source, posterior mean"]
 
 
-def test_values_at_points_and_means_are_of_each_field(folder):
-    posterior = invlift.load(folder)
+def test_values_at_points_and_means_are_of_each_field(written):
+    _, posterior = written
     mesh = posterior.mesh
     at = posterior.at(mesh.points[[4, 7]], "phi")
-    np.testing.assert_allclose(at.values[1], posterior.draws("phi")[1][:, [4, 7]], rtol=1e-9)
+    np.testing.assert_allclose(at.values[0], posterior.draws("phi")[0][:, [4, 7]], rtol=1e-9)
     assert at.attrs["units"] == "ln m"
     assert posterior.at(pd.DataFrame(mesh.points[[4, 7]], columns=["x", "y"]), "phi").equals(at)
     centres = mesh.points[mesh.cells[[2, 5]]].mean(axis=1)
@@ -89,43 +70,23 @@ def test_values_at_points_and_means_are_of_each_field(folder):
     np.testing.assert_allclose(mean.values[0], expected, rtol=1e-9)
 
 
-OWN_NAME = """
-import sys
-import invlift
-sys.path.insert(0, {tests!r})
-from structured import box_mesh
-
-mesh = box_mesh(2, 3)
-sensors = invlift.read_sensors({table!r}, 2)
-forward = invlift.assemble_poisson(
-    mesh, invlift.locate(mesh, sensors), source=1.0, dirichlet={{"boundary": 0.0}}
-)
-prior = invlift.matern_prior(mesh, range=0.8, std=0.5, smoothness=1.0)
-problem = invlift.inverse_problem(
-    forward, {{"phi": prior}}, invlift.known_noise(0.01), sensors.values
-)
-"""
-
-
 def test_a_field_of_any_name_is_simulated_and_drawn(tmp_path, monkeypatch):
-    file, table = tmp_path / "model.py", tmp_path / "sensors.csv"
-    table.write_text("x,y,value\n0.3,0.4,0.1\n0.6,0.7,0.05\n")
-    tests = str(Path(structured.__file__).parent)
-    file.write_text(OWN_NAME.format(tests=tests, table=str(table)))
-    assert call("simulate", file, "--seed", 1, "--out", tmp_path / "a.csv") == 0
-    truth = meshio.read(tmp_path / "a_truth.vtu")
-    assert set(truth.point_data) == {"phi", "solution"}
-    assert call("simulate", file, "--seed", 1, "--draws", 2, "--out", tmp_path / "b.pvd") == 0
-    first = meshio.read(tmp_path / "b" / "b_0000.vtu")
-    np.testing.assert_allclose(first.point_data["phi"], truth.point_data["phi"], rtol=1e-9)
+    mesh = box_mesh(2, 3)
+    sensors = invlift.sensors_from_arrays([[0.3, 0.4], [0.6, 0.7]], [0.1, 0.05])
+    observation = invlift.locate(mesh, sensors)
+    forward = invlift.assemble_poisson(mesh, observation, source=1.0, dirichlet={"boundary": 0.0})
+    prior = invlift.matern_prior(mesh, range=0.8, std=0.5, smoothness=1.0)
+    problem = inverse_problem(forward, {"phi": prior}, known_noise(0.01), sensors.values)
+    (draw,) = prior_draws(problem, 1, seed=1)
+    assert set(simulate._step(problem, draw, with_conductivity=True).on_nodes) == {
+        "phi", "solution",
+    }  # fmt: skip
     drawn = []
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, path, **_: (drawn.append(figure), path.touch())
     )
-    monkeypatch.setattr("invlift.app.commands.check.check_problem", lambda *_, **__: Report([]))
-    assert call("check", file, "--plot", tmp_path / "a.png") == 0
+    check._draw_prior(problem, 1, tmp_path / "a.png")
     assert "phi" in {axes.get_ylabel() for axes in drawn[0].findobj(Axes)}
-    problem = load(open_problem(str(file)))
     posterior = problem.posterior(run_from_prior(problem))
     balance = posterior.flux("boundary") + 1.0  # of a source of one in all
     np.testing.assert_allclose(balance, 0.0, atol=1e-9)
@@ -166,8 +127,7 @@ def test_a_field_on_another_mesh_stays_a_vector():
 
 def test_the_mesh_is_no_part_of_programs():
     options = {"range": 0.8, "std": 0.5, "smoothness": 1.0}
-    prior = invlift.matern_prior(box_mesh(2, 2), **options)
-    other = invlift.matern_prior(box_mesh(2, 2), **options)
+    prior, other = (invlift.matern_prior(box_mesh(2, 2), **options) for _ in range(2))
     assert prior.mesh is not other.mesh
     assert jax.tree.structure(prior) == jax.tree.structure(other)
     leaves = [leaf.shape for leaf in jax.tree.leaves(prior)]

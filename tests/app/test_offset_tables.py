@@ -3,7 +3,6 @@
 import copy
 
 import numpy as np
-import pytest
 from problem_files import REMOVED, are_same, assert_named, build, readings, write_problem
 
 GROUPS = ["left", "right", "bottom", "top"]
@@ -117,19 +116,13 @@ def test_surveys_share_their_offsets(tmp_path):
     assert_moved(problem, "pair")
 
 
-@pytest.mark.parametrize(
-    ("changes", "parts"),
-    [
+def test_mistakes_are_named(tmp_path):
+    per_pair = {"noise": {"sigma": SCALE, "per": "pair"}}
+    for changes, parts in (
         ({"observations.offset": {"pairs": NORMAL}}, ["[observations] offset.pairs", "found x, y"]),
         ({"observations.offset": {"pair": NORMAL | {"sd": -1.0}}},
          ["[observations] offset.pair.sd", "-1"]),
         ({"noise": {"sigma": 0.1, "per": "pair"}}, ["[noise] per", '"all"']),
-    ],
-)  # fmt: skip
-def test_mistakes_are_named(tmp_path, changes, parts):
-    assert_named(write(tmp_path, changes), parts)
-
-
-def test_readings_at_places_are_of_no_pair(tmp_path):
-    noise = {"noise": {"sigma": SCALE, "per": "pair"}}
-    assert_named(write_problem(tmp_path, noise), ["[noise] per", "readings between electrodes"])
+    ):  # fmt: skip
+        assert_named(write(tmp_path, changes), parts)
+    assert_named(write_problem(tmp_path, per_pair), ["[noise] per", "readings between electrodes"])

@@ -1,7 +1,6 @@
 """Priors of regions said as a range of the conductivity."""
 
 import numpy as np
-import pytest
 from problem_files import assert_named, write_problem
 from scipy.stats import norm
 
@@ -51,14 +50,11 @@ def test_layers_and_one_range_for_all(tmp_path):
         np.testing.assert_allclose(*(np.asarray(each.transform(white)) for each in found))
 
 
-@pytest.mark.parametrize(
-    ("keys", "parts"),
-    [
+def test_mistakes_are_named(tmp_path):
+    for keys, parts in (
         ({"between": [1e-3, 1e-5]}, ["[prior] between", "0.001 and 1e-05", "swap"]),
         ({"between": [0.0, 1.0]}, ["[prior] between"]),
         ({"between": [1.0, 2.0], "std": 1.0}, ["between and std", "keep one"]),
         ({}, ["[prior]", "std, or between in its place"]),
-    ],
-)
-def test_mistakes_are_named(tmp_path, keys, parts):
-    assert_named(write_problem(tmp_path, {"prior": MATERN | keys}), parts)
+    ):
+        assert_named(write_problem(tmp_path, {"prior": MATERN | keys}), parts)
