@@ -62,14 +62,7 @@ def test_the_posters_mean_is_that_of_its_parameters():
     assert max(abs(mean - exact) for mean in poster) < 0.4
 
 
-@pytest.mark.parametrize(
-    ("method", "num_draws"),
-    [
-        ("CHMC (L = 3)", 1_500),
-        ("Gibbs", 500),
-        pytest.param("Gibbs, by rejection", 200, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("method", "num_draws"), [("CHMC (L = 3)", 1_000), ("Gibbs", 500)])
 def test_samplers_on_the_sphere(samplers, method, num_draws):
     target = bvmf.random_target(*bvmf.SPHERE_2)
     drawn = quantities(target, samplers[method], num_draws)

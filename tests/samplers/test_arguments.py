@@ -49,15 +49,6 @@ def test_a_time_that_is_over_before_the_first_draw_is_told(problem, caplog, monk
     assert "budget = 0.001 s was over before all chains had a draw" in caplog.text
 
 
-def test_other_files_among_the_pieces_of_chains_are_let_be(problem, tmp_path):
-    options = {"chains": 1, "warmup": 10, "seed": 1, "checkpoint": tmp_path}
-    sample(problem, draws=10, **options)
-    (tmp_path / "chain-x-1.piece").write_text("not one of ours")
-    (tmp_path / "chain-0-copy.piece").write_text("nor this")
-    resumed = sample(problem, draws=20, resume=True, **options)
-    assert len(resumed.chains[0].draws["a"]) == 20
-
-
 def test_a_method_that_tunes_nothing_needs_no_warmup(problem):
     run = sample(problem, "laplace", chains=1, warmup=0, draws=20, seed=1)
     assert run.chains[0].draws["a"].shape == (20,)

@@ -27,20 +27,9 @@ def chain_of(name, *, num_draws=60, seed=8):
     return run_chain(target, plan, chain_key(seed, 0), start_chain(plan, START))
 
 
-@pytest.mark.parametrize("name", ["chmc", pytest.param("nuts", marks=pytest.mark.slow)])
-def test_the_law_does_not_depend_on_the_length_of_a_block(name, monkeypatch):
-    tens = chain_of(name)
-    monkeypatch.setattr(chain_module, "BLOCK", 7)
-    monkeypatch.setattr(programs, "BLOCK", 7)
-    sevens = chain_of(name)
-    # To rounding: a point is evaluated anew where a block begins, by another program.
-    np.testing.assert_allclose(sevens.draws["position"], tens.draws["position"], atol=1e-9)
-    assert np.ptp(tens.draws["position"], axis=0).min() > 0.5
-
-
 @pytest.mark.parametrize(
     ("name", "is_small", "num_evaluations"),
-    [("chmc", True, 1), ("chmc", False, 10), ("nuts", False, 1)],
+    [("chmc", True, 1), ("chmc", False, 10), ("rwm", False, 1)],
 )
 def test_a_state_that_is_carried_whole_is_evaluated_once(
     name, is_small, num_evaluations, monkeypatch
@@ -76,7 +65,7 @@ class WithoutMoments(RelativeDensity):
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("chmc", WithoutMoments(on_sphere, skewed)), ("nuts", TARGET)]
+    ("name", "target"), [("chmc", WithoutMoments(on_sphere, skewed)), ("rwm", TARGET)]
 )
 def test_calls_of_several_blocks_give_the_same_bits(name, target):
     nums, tens = pieces_of(name, target, 0.0)
@@ -86,10 +75,9 @@ def test_calls_of_several_blocks_give_the_same_bits(name, target):
     np.testing.assert_array_equal(long, tens)
 
 
-@pytest.mark.parametrize("name", ["chmc", pytest.param("nuts", marks=pytest.mark.slow)])
-def test_a_large_state_has_blocks_of_fewer_iterations(name, monkeypatch):
+def test_a_large_state_has_blocks_of_fewer_iterations(monkeypatch):
     """The draws are the same to rounding, and to the bit if the chain is stopped in between."""
-    target = SPHERE if name == "chmc" else TARGET
+    name, target = "chmc", SPHERE
     _, tens = pieces_of(name, target, 0.0)
     state = programs.state_shapes(KERNELS[name](), target, START.size)
     size = sum(leaf.size for leaf in jax.tree.leaves(state))

@@ -128,16 +128,8 @@ def step_without_impulse(system, state, size):
     return build_state(new_point, project_momentum(system, new_point, kicked))
 
 
-def step_without_half_kick(system, state, size):
-    """Negative control: the second kick uses the force of the old position."""
-    end = default_step(system, state, size)
-    wrong = 0.5 * size * (state.point.logdensity_grad - end.point.logdensity_grad)
-    return end._replace(momentum=project_momentum(system, end.point, end.momentum + wrong))
-
-
-@pytest.mark.parametrize("wrong_step", [step_without_impulse, step_without_half_kick])
-def test_volume_is_not_preserved_by_a_wrong_step(wrong_step):
-    assert abs(volume_factor(wrong_step) - 1.0) > 1e-3
+def test_volume_is_not_preserved_by_a_wrong_step():
+    assert abs(volume_factor(step_without_impulse) - 1.0) > 1e-3
 
 
 def assert_failed(state, before):
@@ -168,14 +160,6 @@ def test_constraint_that_is_not_finite_is_a_failed_step():
     away, into = straight_up(system, -1.0, 0.2, 0.0), straight_up(system, 1.0, 0.2, 0.0)
     assert step(system, away, 0.8).num_failures == 0
     assert_failed(step(system, into, 0.8), into)
-
-
-def test_density_that_is_not_finite_at_arrival_is_a_failed_step():
-    system = RelativeDensity(
-        on_sphere, lambda position: jnp.where(position[0] < 0.3, 0.0, -jnp.inf)
-    )
-    state = straight_up(system, 1.0, 0.2, 0.0)
-    assert_failed(step(system, state, 0.8), state)
 
 
 class SphereWithAFarRoot(RelativeDensity):

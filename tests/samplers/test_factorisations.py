@@ -23,14 +23,10 @@ from invlift.unknowns.distributions import lognormal
 from invlift.unknowns.priors.base import StandardNormalPrior
 
 NUM_SENSORS = 4
-#: Of those that count alike one: the rest is counted by test_density_kernels.
-SLOW = "pd-mala", "chmc-fixed", "chmc-nuts", "constrained-rmhmc", "gpcn", "rmhmc"
-CASES = {name: KERNELS[name]() for name in ("chmc", "nuts", "elliptical-slice", *SLOW)}
-CASES |= {
-    f"chmc with {name}": ConstrainedHMC(retraction=name)
-    for name in ("newton-line-search", "symmetric-newton")
-}
-EACH = [*list(CASES)[:3], *(pytest.param(n, marks=pytest.mark.slow) for n in list(CASES)[3:])]
+#: Those on densities are counted by test_density_kernels.
+CASES = {name: KERNELS[name]() for name in ("chmc", "chmc-nuts", "constrained-rmhmc")}
+CASES |= {"chmc with a line search": ConstrainedHMC(retraction="newton-line-search")}
+EACH = ["chmc", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CASES)[1:])]
 
 
 @cache

@@ -8,25 +8,28 @@ from sampler_cases import SPHERE, RelativeDensity, flat
 from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
 from invlift.problems.starts import landing
-from invlift.problems.starts.landing import distance_from_manifold, onto_manifold
+from invlift.problems.starts.landing import (
+    check_independent,
+    distance_from_manifold,
+    onto_manifold,
+)
 from invlift.problems.starts.likely import likely_position
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.kernels import ConstrainedHMC, ConstrainedRandomWalk
+from invlift.samplers.kernels import ConstrainedRandomWalk
 
 ON = np.array([0.0, 0.6, 0.8])
 
 
-def run(starts, kernel=None, target=SPHERE):
-    return run_chains(target, Plan(kernel or ConstrainedHMC(), 4, 4), np.asarray(starts), 1)
+def run(starts, target=SPHERE):
+    return run_chains(target, Plan(ConstrainedRandomWalk(), 4, 4), np.asarray(starts), 1)
 
 
-@pytest.mark.parametrize("kernel", [ConstrainedHMC(), ConstrainedRandomWalk()])
-def test_a_start_off_the_manifold_is_refused_by_the_chain_it_is_of(kernel):
+def test_a_start_off_the_manifold_is_refused_by_the_chain_it_is_of():
     message = "chain 1, start: expected a position on the manifold.*one about 8e-05 away"
     with pytest.raises(InputError, match=message):
-        run([ON, 1.0001 * ON, ON], kernel)
-    assert len(run([ON, ON], kernel).chains) == 2
+        run([ON, 1.0001 * ON, ON])
+    assert len(run([ON, ON]).chains) == 2
 
 
 def test_the_distance_is_one_of_positions_whatever_the_unit_of_the_constraint():
@@ -63,7 +66,7 @@ def test_rough_starts_are_moved_onto_the_manifold_and_checked():
         assert abs(ellipsoid(onto_manifold(target, row))[0]) < 1e-12
     # negative control: they are not on it as they are
     with pytest.raises(InputError, match="chain 0, start: expected a position on the manifold"):
-        run(rough, ConstrainedRandomWalk(), target)
+        run(rough, target)
     # where there is no manifold
     none = RelativeDensity(lambda position: position @ position + jnp.ones(1), flat)
     with pytest.raises(InputError, match=r"chain 0, start: .* from which the projection"):
@@ -75,11 +78,12 @@ def test_constraints_that_follow_from_others_are_named(monkeypatch):
         return jnp.stack([position @ position - 1.0, position[0], 2.0 * position[0]])
 
     kernel = ConstrainedRandomWalk()
-    options = {"starts": np.ones((1, 3)), "kernel": kernel, "chains": 1, "warmup": 2, "draws": 2}
+    start = np.ones(3)
+    options = {"starts": start[None], "kernel": kernel, "chains": 1, "warmup": 2, "draws": 2}
     with pytest.raises(InputError, match=r"^constraint [12]: .*1 of 3 that depend"):
         sample(RelativeDensity(on_a_circle, flat), **options)
     two = RelativeDensity(lambda position: on_a_circle(position)[:2], flat)
-    sample(two, **options)
+    check_independent(two, onto_manifold(two, start), [])
     monkeypatch.setattr(landing, "MAX_ENTRIES", 8)  # of nine: gradients are not looked at
     with pytest.raises(InputError, match=r"chain 0, start: .* from which the projection"):
         sample(RelativeDensity(on_a_circle, flat), **options)
