@@ -62,9 +62,6 @@ def build_curved(num_observations, num_white, noise, seed, prior_class=Correlate
 
 
 CASES = {
-    "fewer observations than unknowns, lognormal noise": lambda: build_curved(
-        2, 4, gaussian_noise(lognormal(-1.0, 0.7)), 1
-    ),
     "more observations than unknowns, known noise of each sensor": lambda: build_curved(
         5, 2, known_noise(np.array([0.1, 0.3, 0.05, 0.7, 0.2])), 4
     ),

@@ -7,9 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from structured import box_mesh
 
-from invlift.fem.fields.matern_prior import matern_prior
 from invlift.noise import gaussian_noise, known_noise, student_t_noise, unknown_scale
 from invlift.problems.inverse_problem import inverse_problem, jax_problem
 from invlift.problems.manifolds.manifold_problem import manifold_problem
@@ -69,11 +67,6 @@ def test_priors_among_the_unknowns_are_shown_by_their_size():
     assert str(problem).endswith("readings  3, 1")
 
 
-def of_a_field():
-    prior = matern_prior(box_mesh(2, 2), range=2.0, std=1.0, smoothness=1.0)
-    return inverse_problem(lambda phi: phi[:3], {"phi": prior}, known_noise(0.1), np.zeros(3))
-
-
 def on_a_sphere():
     return manifold_problem(None, lambda x: x[0], {"x": sphere(3)})
 
@@ -81,7 +74,6 @@ def on_a_sphere():
 PROBLEMS = {
     "readings": (lambda: named(known_noise(0.1), lambda start, rate: decay(start, rate)), "start"),
     "manifold": (on_a_sphere, "x"),
-    "field": (of_a_field, "mesh"),
 }
 
 

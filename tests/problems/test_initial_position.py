@@ -72,13 +72,12 @@ def test_starts_of_a_linear_problem_are_exact_posterior_draws(shape):
     assert max(of_mean, of_covariance) > 4
 
 
-@pytest.mark.parametrize("sigma", [1e-4, 1e-8, 1e-12])
-def test_tiny_noise_leaves_eta_as_it_was_drawn(sigma):
+def test_tiny_noise_leaves_eta_as_it_was_drawn():
     """Under-determined data are met to far below the noise: eta stays a few units."""
-    lifted, _, _ = linear_posterior(2, 4, sigma)
-    positions = np.asarray(starts(lifted, 20))
+    lifted, _, _ = linear_posterior(2, 4, 1e-12)
+    positions = np.asarray(starts(lifted, 4000)[:20])
     assert np.all(np.isfinite(positions))
-    # At 1e-12 the round-off of the forward map itself is a fraction of the noise.
+    # The round-off of the forward map itself is a fraction of the noise.
     assert np.abs(positions[:, 4:]).max() < 6
 
 
@@ -89,5 +88,5 @@ def test_forward_map_that_is_not_finite_at_the_draw_gives_nan_not_an_error():
         known_noise(0.1),
         np.array([1.0, 1.0]),
     )
-    position = initial_position(problem, jax.random.key(0))
+    position = jax.jit(initial_position)(problem, jax.random.key(0))
     assert jnp.any(jnp.isnan(position))

@@ -1,4 +1,4 @@
-"""The lifted posterior against dense automatic differentiation."""
+"""The lifted posterior against dense automatic differentiation; products are in the contract."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,6 @@ import pytest
 from inverse_cases import CASES
 
 from invlift.programs.derivatives import derivatives_along
-from invlift.samplers.constrained.retractions import RETRACTIONS
 
 
 class Lifted:
@@ -51,7 +50,7 @@ def lifted(request):
 
 def test_point_equals_automatic_differentiation(lifted):
     point = lifted.point(lifted.position)
-    constraint, jacobian, grad, logdensity = lifted.dense(lifted.position)
+    constraint, _, grad, logdensity = lifted.dense(lifted.position)
     np.testing.assert_array_equal(lifted.position[: lifted.theta.size], lifted.theta)
     assert lifted.position.shape == (lifted.system.dimension,)
     np.testing.assert_allclose(constraint, 0.0, atol=1e-14)
@@ -62,49 +61,6 @@ def test_point_equals_automatic_differentiation(lifted):
     value = lifted.dense(position)[0]
     assert np.max(np.abs(value)) > 1e-3
     np.testing.assert_allclose(lifted.point(position).constraint, value, rtol=1e-13, atol=1e-14)
-
-    @jax.jit
-    def products(point, vector, multiplier):
-        system = lifted.system
-        return (
-            system.apply_jacobian(point, vector),
-            system.apply_jacobian_transpose(point, multiplier),
-            system.solve_gram(point, multiplier),
-        )
-
-    pushed, pulled, solved = products(point, lifted.direction, lifted.multiplier)
-    np.testing.assert_allclose(pushed, jacobian @ lifted.direction, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(pulled, lifted.multiplier @ jacobian, rtol=1e-11, atol=1e-13)
-    gram = np.asarray(jacobian) @ np.asarray(jacobian).T
-    np.testing.assert_allclose(solved, np.linalg.solve(gram, lifted.multiplier), rtol=1e-10)
-
-
-@pytest.mark.parametrize("order", [1, 2])
-def test_step_in_the_normal_space_equals_the_dense_one(lifted, order, monkeypatch):
-    """By two more values with Newton's matrix, or by the second derivative."""
-    monkeypatch.setattr(type(lifted.system.problem.model), "max_derivative", order)
-    origin, moved = lifted.off()
-    correct, system, point = RETRACTIONS["chebyshev"].correct, lifted.system, lifted.point
-
-    @jax.jit
-    def step_from(multiplier):
-        space = system.on_normal_space(point(lifted.position), origin)
-        return correct(system, point(lifted.position), space, multiplier)[0]
-
-    step = step_from(lifted.multiplier)
-    there, jacobian, *_ = lifted.dense(moved)
-    matrix = jacobian @ lifted.jacobian.T
-    expected = np.linalg.solve(matrix, there)
-    if order == 1:
-        for _ in range(2):
-            there = lifted.dense(moved - expected @ lifted.jacobian)[0]
-            expected = expected + np.linalg.solve(matrix, there)
-    else:
-        along = expected @ lifted.jacobian
-        hessian = jax.jit(jax.jacfwd(jax.jacfwd(system.constraint)))(moved)
-        curvature = np.einsum("dij,i,j->d", hessian, along, along)
-        expected = expected + np.linalg.solve(matrix, 0.5 * curvature)
-    np.testing.assert_allclose(step, expected, rtol=1e-9)
 
 
 def test_derivatives_along_a_curve_in_the_normal_space_equal_dense_ones(lifted):

@@ -1,4 +1,4 @@
-"""Field problems whose posterior is Gaussian: cores of the field, and conditions in doubt."""
+"""Field problems whose posterior is Gaussian: conditions in doubt."""
 
 import jax
 import jax.numpy as jnp
@@ -28,34 +28,10 @@ def conditioned(mean, covariance, rows, readings):
     return mean + gain @ (readings - rows @ mean), covariance - gain @ rows @ covariance
 
 
-def cores():
-    """Log-conductivity read at four places, two of them at one."""
-    mesh = box_mesh(2, 5)
-    places = np.concatenate([interior_points(2, 3), interior_points(2, 1)])
-    sensors = invlift.sensors_from_arrays(
-        places, [0.5, -1.0, 0.8, 0.3], kinds=["log_conductivity"] * 4
-    )
-    model = invlift.assemble_poisson(
-        mesh, invlift.locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0}
-    )
-    prior = invlift.matern_prior(mesh, range=0.6, std=0.8, smoothness=1.0, mean=0.2)
-    problem = inverse_problem(model, prior, known_noise(SIGMA), sensors.values)
-    root = np.asarray(prior.sqrt(jnp.eye(prior.num_white)))
-    rows = mesh.values_at(places, "node").toarray()
-    return problem, root, *conditioned(np.full(36, 0.2), root @ root.T, rows, sensors.values)
-
-
 def within(found):
     """Covariance of the standard normal variables."""
     along, precisions = np.asarray(found.directions), np.asarray(found.precisions)
     return np.eye(found.mode.size) + along * (1.0 / precisions - 1.0) @ along.T
-
-
-def test_cores_alone_are_kriging():
-    problem, root, mean, covariance = cores()
-    found = laplace_approximation(problem)
-    np.testing.assert_allclose(problem.prior.transform(found.mode), mean, atol=1e-9)
-    np.testing.assert_allclose(root @ within(found) @ root.T, covariance, atol=1e-9)
 
 
 def in_doubt():

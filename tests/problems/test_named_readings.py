@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from crafted import near_prior
 
 import invlift
-from invlift.app.runs.sampling import sample
 from invlift.errors import InputError
 from invlift.noise import known_noise
 from invlift.problems.inverse_problem import inverse_problem
@@ -46,7 +46,7 @@ def problem(values=None, **options):
 @pytest.fixture(scope="module")
 def posterior():
     given = problem(axes={"path": {"year": YEARS}})
-    return given.posterior(sample(given, "rwm", chains=2, warmup=30, draws=40, seed=1))
+    return near_prior(given)
 
 
 def test_readings_are_those_of_a_vector_of_all(posterior):
@@ -115,12 +115,8 @@ def test_results_have_the_names(posterior, tmp_path):
     again = invlift.load(tmp_path)
     assert list(again.sensors.labels) == LABELS
     np.testing.assert_array_equal(again.sensors.coordinates["year"], years)
-    ticks = [tick.get_text() for tick in again.plot.sensors().figure.axes[1].get_xticklabels()]
-    assert ticks == LABELS
-    ticks = [
-        tick.get_text() for tick in again.plot.leave_one_out().figure.axes[1].get_xticklabels()
-    ]
-    assert ticks == LABELS
+    for plot in (again.plot.sensors, again.plot.leave_one_out):
+        assert [each.get_text() for each in plot().figure.axes[1].get_xticklabels()] == LABELS
 
 
 def test_readings_without_a_path_have_units():
@@ -134,7 +130,7 @@ def test_readings_without_a_path_have_units():
     )
     made = given.with_units({"flow": "m3/s", "half": "d"})
     assert jax.tree.structure(made) == jax.tree.structure(given)
-    posterior = made.posterior(sample(made, "rwm", chains=1, warmup=10, draws=10, seed=1))
+    posterior = near_prior(made, draws=10)
     labels = [axes.get_ylabel() for axes in posterior.plot.series().figure.axes]
     assert labels == ["flow [m3/s]", "residual"]
     assert posterior.titles == {"half": "half [d]", "rate": "rate"}
