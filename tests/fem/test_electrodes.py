@@ -13,7 +13,6 @@ from invlift.fem.electrodes.complete import (
     mesh_with_electrodes,
 )
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.unknowns.distributions import normal
 
 MESH, NAMES = box_mesh(2, 4), ["top", "bottom", "left"]
 DRIVEN = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
@@ -33,18 +32,6 @@ def test_a_column_between_two_electrodes_is_exact():
     np.testing.assert_allclose(solve(model, values), 2.0 * (1 / 3 + 0.2 + 0.5), rtol=1e-12)
 
 
-def test_what_drives_and_what_is_read_may_be_exchanged():
-    model = electrode_model(MESH, NAMES, DRIVEN, DRIVEN)
-    resistances = np.asarray(solve(model, coefficients(model))).reshape(2, 2)
-    np.testing.assert_allclose(resistances, resistances.T, rtol=1e-12)
-    assert np.linalg.eigvalsh(resistances).min() > 0.0
-    # negative control: other electrodes, other resistances
-    others = electrode_model(MESH, ["top", "right", "left"], DRIVEN, DRIVEN)
-    assert (
-        np.abs(np.asarray(solve(others, coefficients(others))) - resistances.ravel()).max() > 1e-2
-    )
-
-
 def test_only_what_is_read_of_each_injection():
     whole = electrode_model(MESH, NAMES, DRIVEN, DRIVEN)
     parts = electrode_model(MESH, NAMES, DRIVEN, [DRIVEN[:1], DRIVEN[1:]])
@@ -62,15 +49,6 @@ def test_a_part_of_the_body_without_an_electrode_is_an_error():
     apart = mesh_from_arrays(points, cells, boundaries=boundaries)
     with pytest.raises(InputError, match="1 of 2 parts without"):
         electrode_model(apart, NAMES, DRIVEN, DRIVEN)
-
-
-@pytest.mark.parametrize("location", ["nodes", "cells"])
-def test_voltages_fall_as_all_conducts_better(location):
-    model = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, location=location)
-    size = model.num_coefficients - 3
-    values = np.append(0.3 * np.cos(np.arange(size)), [0.1, 0.2, 0.3])
-    better = np.append(values[:size] + np.log(4.0), values[size:] / 4.0)
-    np.testing.assert_allclose(solve(model, better), solve(model, values) / 4.0, rtol=1e-12)
 
 
 def test_groups_of_a_pattern_are_in_the_order_of_their_numbers():
@@ -106,24 +84,17 @@ def test_electrodes_by_their_positions():
     ("change", "parts"),
     [
         ({"electrodes": ["top"]}, ["electrodes", "two or more"]),
-        ({"electrodes": ["top", "lid", "left"]}, ["'lid'"]),
         (
             {"electrodes": ["top", "boundary", "left"]},
             ["electrodes, groups, top", "no other electrode"],
         ),
-        (
-            {"electrodes": ["top", "left", "left"]},
-            ["electrodes, groups, left", "no other"],
-        ),
         ({"impedance": 0.0}, ["electrodes, impedance", "a positive number"]),
-        ({"impedance": normal(0.1, 0.1)}, ["electrodes, impedance", "positive"]),
         (
             {"impedance": [0.1, 0.2]},
             ["electrodes, impedance", "or 3", "found 2 numbers", "one for each electrode"],
         ),
         ({"currents": [[1.0, -1.0]]}, ["currents", "3 columns"]),
         ({"currents": [[1.0, -1.0, 0.0], [1.0, 0.0, 0.0]]}, ["currents, row 1", "add up to zero"]),
-        ({"voltages": [[1.0, 1.0, 0.0]]}, ["voltages, row 0", "add up to zero"]),
         ({"voltages": [[np.nan, 1.0, 0.0]]}, ["voltages, row 0", "add up to zero"]),
     ],
 )

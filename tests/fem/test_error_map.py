@@ -69,7 +69,6 @@ def points(mesh):
 
 
 MODELS = {
-    "plain": plain,
     "refined": lambda mesh: plain(mesh, refine_solution=1),
     "flux": with_flux,
     "barrier": with_barrier,
@@ -80,7 +79,7 @@ MODELS = {
 }
 
 
-QUICK = {"plain", "electrodes"}
+QUICK = {"flux", "electrodes"}
 
 
 @pytest.mark.parametrize(

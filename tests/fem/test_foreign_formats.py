@@ -23,13 +23,12 @@ def mesh_file(tmp_path):
     return tmp_path / "box.vtu"
 
 
-@pytest.mark.parametrize("places", [[], [""], ["."], [ROOT]], ids=repr)
-def test_modules_in_the_working_folder_are_not_run(mesh_file, monkeypatch, places):
+def test_modules_in_the_working_folder_are_not_run(mesh_file, monkeypatch):
     folder = mesh_file.parent
     for name in ("meshio", "random", "invlift"):
         (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
     monkeypatch.chdir(folder)
-    for place in places:
+    for place in ("", ".", ROOT):
         monkeypatch.syspath_prepend(place)
     assert read_foreign(mesh_file).points.shape == (16, 3)
     assert not (folder / "ran").exists()

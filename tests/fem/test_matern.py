@@ -12,7 +12,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.fields import matern
-from invlift.fem.fields.matern_prior import matern_alpha, matern_prior
+from invlift.fem.fields.matern_prior import matern_prior
 
 RANGE, STD = 0.8, 1.7
 root = jax.jit(lambda prior, columns: prior.sqrt(columns))
@@ -68,11 +68,9 @@ def make(mesh, smoothness, **settings):
 
 
 CASES = [  # dim, smoothness, order, boundary
-    (2, 1.0, 2, "neumann"),
     (2, 2.0, 3, "robin"),
-    (2, 1.0, 1, "neumann"),  # no field has this order in 2-D; the square root is one all the same
     (3, 0.5, 2, "robin"),
-    pytest.param((2, 3.0, 4, "neumann"), marks=pytest.mark.slow),
+    (2, 3.0, 4, "neumann"),
 ]
 
 
@@ -82,8 +80,6 @@ def case(request):
     dim, smoothness, alpha, boundary = request.param
     mesh = box_mesh(dim, {2: 5, 3: 3}[dim])
     prior = make(mesh, smoothness, mean=0.3, boundary=boundary)
-    if alpha == 1:
-        prior = dataclasses.replace(prior, alpha=1)
     assert prior.alpha == alpha
     identity = jnp.eye(mesh.num_nodes)
     matrix = np.asarray(root(prior, identity))
@@ -104,8 +100,7 @@ def test_sqrt_transpose_is_the_transpose(case):
     left, right = values @ (matrix @ white), (transpose @ values) @ white
     assert abs(left - right) < 1e-12 * np.sum(np.abs(values * (matrix @ white)))
     # negative control: S itself is no transpose of S
-    if prior.alpha > 1:
-        assert np.abs(matrix - matrix.T).max() > 1e-4 * np.abs(matrix).max()
+    assert np.abs(matrix - matrix.T).max() > 1e-4 * np.abs(matrix).max()
 
 
 @pytest.mark.parametrize("few", [matern.FEW, 0], ids=["by columns", "by fronts"])
@@ -183,25 +178,14 @@ def realised(dim, num, size, smoothness, *, tweak=lambda prior: prior):
 # The error of the finite element field's covariance vanishes like (kappa h)^min(2 nu, 2) (times a
 # logarithm for nu = 1), h the mesh width: the bounds are this order at the width used, and the
 # error has to fall by the order's factor, or nearly, when the width is halved.
-@pytest.mark.parametrize(
-    ("dim", "size", "nums", "smoothness", "bound_std", "bound_correlation", "least_fall"),
-    [
-        (2, 4.0, (20, 40), 1.0, 0.03, 0.03, 2.5),
-        pytest.param(2, 4.0, (20, 40), 2.0, 0.01, 0.01, 2.0, marks=pytest.mark.slow),
-        pytest.param(3, 3.2, (8, 16), 0.5, 0.08, 0.02, 1.4, marks=pytest.mark.slow),
-    ],
-)
-def test_variance_and_correlation_of_the_field(
-    dim, size, nums, smoothness, bound_std, bound_correlation, least_fall
-):
+def test_variance_and_correlation_of_the_field():
     errors = []
-    for num in nums:
-        deviation, distance, correlation = realised(dim, num, size, smoothness)
-        expected = matern_correlation(distance, smoothness, 1.0)
+    for num in (20, 40):
+        deviation, distance, correlation = realised(2, num, 4.0, 1.0)
+        expected = matern_correlation(distance, 1.0, 1.0)
         errors.append((abs(deviation - 1.0), np.abs(correlation - expected).max()))
-    assert errors[-1][0] < bound_std
-    assert errors[-1][1] < bound_correlation
-    assert errors[0][0] > least_fall * errors[-1][0]
+    assert max(errors[-1]) < 0.03
+    assert errors[0][0] > 2.5 * errors[-1][0]
 
 
 def test_a_wrong_scale_order_or_range_is_detected():
@@ -238,13 +222,6 @@ def test_robin_boundary_evens_out_the_variance():
 
 
 @pytest.mark.parametrize(
-    ("smoothness", "dim", "alpha"), [(1.0, 2, 2), (2.0, 2, 3), (0.5, 3, 2), (2.5, 3, 4)]
-)
-def test_order_of_the_operator(smoothness, dim, alpha):
-    assert matern_alpha(smoothness, dim) == alpha
-
-
-@pytest.mark.parametrize(
     ("smoothness", "dim", "choices"),
     [(0.5, 2, "1, 2, 3"), (1.0, 3, "0.5, 1.5, 2.5"), (0.0, 2, "1, 2"), (-0.5, 3, "0.5, 1.5")],
 )
@@ -258,13 +235,9 @@ def test_smoothness_that_has_no_integer_order_is_refused(smoothness, dim, choice
     [
         (r"prior range: .*positive number.*found 0", {"range": 0.0}),
         (r"prior std: .*found inf", {"std": math.inf}),
-        (r"prior std: .*found True", {"std": True}),
         (r"prior std: .*found array", {"std": np.ones(1)}),
-        (r"prior range: .*found '1'", {"range": "1"}),
         (r"prior smoothness: .*found None", {"smoothness": None}),
         (r"prior mean: expected one number or 9.*function", {"mean": lambda place: 1.0}),
-        (r"prior mean: .*finite", {"mean": math.nan}),
-        (r"prior mean: expected one number or 9", {"mean": np.zeros(5)}),
         (r"prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),
     ],
 )

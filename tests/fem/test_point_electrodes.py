@@ -129,33 +129,6 @@ def test_few_wave_numbers_integrate(ratio, num):
     assert worst(wave, weights) > 2.0 * TOLERANCE
 
 
-def block(dim, num):
-    """Half a cube below a line of five electrodes, fine near it, and a block that conducts well."""
-    outer = growing(1.0, 4.0, 1.5 / num, 1.5)[1:]
-    half = np.concatenate([np.linspace(0.0, 1.0, num + 1), outer])
-    across = [np.concatenate([-half[:0:-1], half])] * (dim - 1)
-    kind = skfem.MeshTri if dim == 2 else skfem.MeshTet
-    mesh = mesh_of(kind.init_tensor(*across, -half[::-1]))
-    middles = mesh.points[mesh.cells].mean(axis=1)
-    is_inside = (middles[:, 0] > 0.0) & (middles[:, -1] < -0.5)
-    at = np.zeros((5, dim))
-    at[:, 0] = np.linspace(-1.0, 1.0, 5)
-    model = point_electrode_model(mesh, at, np.eye(5), np.eye(5), surface="top", location="cells")
-    uniform, found = (np.reshape(evaluate(model, field), (5, 5))
-                      for field in (0.0 * is_inside, np.log(20.0) * is_inside))  # fmt: skip
-    return (found / uniform)[np.triu_indices(5, 1)]
-
-
-@pytest.mark.slow  # a quarter of a minute
-def test_a_sum_over_wave_numbers_is_a_solution_in_space():
-    """What a block does to potentials: a mesh in space comes near as it is refined."""
-    flat = block(2, 16)
-    coarse, fine = (np.abs(block(3, num) / flat - 1.0).max() for num in (4, 8))
-    assert fine < min(0.03, coarse / 3.0)
-    # negative control: the block does far more
-    assert np.abs(flat - 1.0).max() > 0.5
-
-
 def mistaken(**change):
     mesh = box_mesh(2, 2)
     given = {"positions": [[0.25, 1.0], [0.75, 1.0]], "currents": np.eye(2), "surface": "top"}

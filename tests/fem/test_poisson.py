@@ -104,19 +104,8 @@ def convergence_rates(dim, sizes, location="nodes", **changes):
     return -np.polyfit(np.log(sizes), np.log(errors), 1)[0], np.array(errors)
 
 
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    ("dim", "sizes", "location"),
-    [
-        (2, (8, 16), "nodes"),
-        pytest.param(2, (8, 16, 32), "cells", marks=SLOW),
-        pytest.param(3, (5, 8, 12), "nodes", marks=SLOW),
-    ],
-)
-def test_second_order_convergence(dim, sizes, location):
-    rates, errors = convergence_rates(dim, sizes, location)
+def test_second_order_convergence():
+    rates, errors = convergence_rates(2, (8, 16))
     assert np.all((rates > 1.8) & (rates < 2.3)), (rates, errors)
     assert np.all(errors[-1] < 5e-3)
 
@@ -139,9 +128,9 @@ def test_a_slightly_wrong_condition_does_not_converge(changes):
 # --- solutions that linear elements hold exactly ------------------------------------------------
 
 
-@pytest.mark.parametrize("dim", [2, 3])
-def test_linear_solutions_are_exact_anywhere(dim):
-    """u = 1 + 2x - y [+ 3z] under constant conductivity 2.5, with all three conditions."""
+def test_linear_solutions_are_exact_anywhere():
+    """u = 1 + 2x - y + 3z under constant conductivity 2.5, with all three conditions."""
+    dim = 3
     mesh = box_mesh(dim, 3)
     slope = np.array([2.0, -1.0, 3.0])[:dim]
     nodal = 1.0 + mesh.points @ slope
@@ -241,25 +230,19 @@ def reference_readings(mesh, points, phi, *, source, dirichlet, neumann, robin, 
 
 
 CONDITIONS = {
-    "held": {"dirichlet": {"left": 3.0, "right": -1.0}, "neumann": {}, "robin": {}},
-    "all kinds": {
-        "dirichlet": {"left": "field"},
-        "neumann": {"bottom": 1.5},
-        "robin": {"right": (2.0, 5.0), "top": (0.3, -2.0)},
-    },
-    "robin only": {"dirichlet": {}, "neumann": {"top": -0.7}, "robin": {"left": (1.7, 4.0)}},
+    "dirichlet": {"left": "field"},
+    "neumann": {"bottom": 1.5},
+    "robin": {"right": (2.0, 5.0), "top": (0.3, -2.0)},
 }
 
 
-def small_problem(dim, location, conditions="all kinds", num=None, num_sensors=5):
+def small_problem(dim, location, num=None, num_sensors=5):
     """A forward map with a varying source, a random phi and all that made them."""
     mesh = box_mesh(dim, num or {2: 5, 3: 3}[dim])
     rng = np.random.default_rng(11)
     field = 1.0 + mesh.points @ np.arange(1.0, dim + 1.0) ** 2
-    settings = {key: dict(value) for key, value in CONDITIONS[conditions].items()}
-    for side, value in settings["dirichlet"].items():
-        if isinstance(value, str):
-            settings["dirichlet"][side] = field
+    settings = {key: dict(value) for key, value in CONDITIONS.items()}
+    settings["dirichlet"]["left"] = field
     settings |= {
         "source": 5.0 * rng.standard_normal(mesh.num_nodes if dim == 2 else mesh.num_cells),
         "location": location,
@@ -270,20 +253,9 @@ def small_problem(dim, location, conditions="all kinds", num=None, num_sensors=5
     return mesh, points, settings, forward, rng.standard_normal(size)
 
 
-@pytest.mark.parametrize(
-    ("dim", "location", "conditions"),
-    [
-        (2, "nodes", "held"),
-        (2, "nodes", "all kinds"),
-        (2, "nodes", "robin only"),
-        (2, "cells", "all kinds"),
-        (3, "nodes", "all kinds"),
-        (3, "cells", "all kinds"),
-    ],
-)
-def test_equals_a_plain_assembly(dim, location, conditions):
-    num = {2: 5, 3: 2}[dim]
-    mesh, points, settings, forward, phi = small_problem(dim, location, conditions, num, 20)
+@pytest.mark.parametrize(("dim", "location"), [(2, "nodes"), (3, "cells")])
+def test_equals_a_plain_assembly(dim, location):
+    mesh, points, settings, forward, phi = small_problem(dim, location, {2: 5, 3: 2}[dim], 20)
     expected = reference_readings(mesh, points, phi, **settings)
     value = readings(forward, phi)
     np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
@@ -335,8 +307,6 @@ def test_linearisation_brings_the_solution_along():
 
 # --- derivatives: those of higher orders are in the contract of models ---------------------------
 
-MAPS = [(2, "nodes"), (3, "cells")]
-
 
 class Case(NamedTuple):
     forward: object
@@ -345,10 +315,9 @@ class Case(NamedTuple):
     jacobian: np.ndarray
 
 
-@pytest.fixture(scope="module", params=MAPS, ids=lambda p: "-".join(map(str, p)))
-def case(request):
-    dim, location = request.param
-    *_, forward, phi = small_problem(dim, location, num={2: 3, 3: 2}[dim])
+@pytest.fixture(scope="module")
+def case():
+    *_, forward, phi = small_problem(3, "cells", num=2)
     return Case(forward, phi, *map(np.asarray, readings_and_jacobian(forward, phi)))
 
 
@@ -363,17 +332,6 @@ def test_jacobian_is_that_of_automatic_differentiation(case):
     tolerance = 1e-12 * np.abs(case.jacobian).max()
     for expected in by_columns_and_rows(case.forward, case.phi):
         np.testing.assert_allclose(case.jacobian, expected, rtol=0, atol=tolerance)
-
-
-def test_jacobian_is_that_of_central_differences(case):
-    """No part of the derivative rests on JAX's transformations alone."""
-    forward, phi = case.forward, case.phi
-    for index in np.random.default_rng(13).choice(len(phi), 5, replace=False):
-        step = 1e-5 * (np.arange(len(phi)) == index)
-        difference = (readings(forward, phi + step) - readings(forward, phi - step)) / 2e-5
-        np.testing.assert_allclose(
-            difference, case.jacobian[:, index], rtol=0, atol=1e-7 * np.abs(case.jacobian).max()
-        )
 
 
 def test_vmap_gives_the_same_as_a_loop(case):
@@ -427,31 +385,17 @@ def refused(match, mesh=None, **changes):
         (r"boundary group.*found 'low'; 'low' is a subdomain", {"neumann": {"low": 1.0}}),
         (r"'boundary' and 'left' overlapping", {"dirichlet": {"boundary": 0.0, "left": 1.0}}),
         (r"^source, low: expected a finite number", {"source": {"low": np.inf}}),
-        (r"subdomain.*'high', 'low'.*found 'middle'", {"source": {"middle": 1.0}}),
         (
             r"^source: expected finite values, found inf at \(",
             {"source": np.array([1.0, 0, np.inf] + 13 * [0.0])},
         ),
-        (r"^source: expected 16 values.* 18 in cells.*\(5,\)", {"source": np.ones(5)}),
         (r"^source: expected a number, an expression .*found 'heat'", {"source": "heat"}),
-        (r"^dirichlet, left: expected 16 nodal", {"dirichlet": {"left": np.ones(4)}}),
-        (r"^dirichlet, left: .*nan at", {"dirichlet": {"left": np.full(16, np.nan)}}),
-        (r"^neumann, right: .*found nan", {"neumann": {"right": np.nan}}),
         (r"^robin, top, coefficient: .*positive.*found 0", {"robin": {"top": (0.0, 1.0)}}),
-        (r"^robin, top, ambient: .*found inf", {"robin": {"top": (1.0, np.inf)}}),
         (r"^argument location: .*found 'edges'", {"location": "edges"}),
     ],
 )
 def test_bad_input_is_named(match, changes):
     refused(match, **changes)
-
-
-def test_nan_outside_the_held_boundary_does_not_matter():
-    mesh = box_mesh(2, 3)
-    values = np.where(mesh.points[:, 0] == 0.0, 2.0, np.nan)
-    observation = observe(mesh, interior_points(2, 2))
-    forward = assemble_poisson(mesh, observation, source=0.0, dirichlet={"left": values})
-    np.testing.assert_allclose(readings(forward, jnp.zeros(16)), 2.0, rtol=1e-12)
 
 
 def two_parts():

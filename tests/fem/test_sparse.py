@@ -10,9 +10,7 @@ from invlift.fem.linalg import sparse
 from invlift.fem.linalg.sparse import BLOCK, pattern, sparse_matrix
 
 SHAPES = {
-    "even rows": (40, 30, 300, 0),
     "one row much longer than the others": (400, 50, 1500, 45),
-    "one entry": (1, 1, 1, 0),
     "rows without entries": (50, 60, 20, 0),
 }
 
@@ -66,10 +64,9 @@ def test_a_matrix_in_products_is_that_array(matrix):
         np.testing.assert_allclose(part, own, atol=1e-13)
 
 
-@pytest.mark.parametrize("num_rows", [1000, 1024, 500])
-def test_many_columns_are_worked_on_by_blocks_of_rows(num_rows):
-    """Two blocks and a rest, two blocks, and one."""
-    num_columns = 32
+def test_many_columns_are_worked_on_by_blocks_of_rows():
+    """Two blocks and a rest."""
+    num_rows, num_columns = 1000, 32
     assert BLOCK // num_columns == 512
     rng = np.random.default_rng(4)
     rows, cols = rng.integers(0, num_rows, 5000), rng.integers(0, 200, 5000)

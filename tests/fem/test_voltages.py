@@ -108,6 +108,8 @@ def test_voltage_and_current(read):
     assert found.sigma.tolist() == [0.1]
     bare = units.replace(" [mV]", "").replace(" [Ohm]", "")
     np.testing.assert_allclose(read(bare).values, [5.0], rtol=1e-15)
+    found = read("a,b,m,n,voltage [uV],current [A]\n1,2,3,4,7,2\n")
+    np.testing.assert_allclose(found.values, [3.5e-6], rtol=1e-14)
     # What is wrong for the quotient is no matter for a value, which may have any unit.
     found = read("a,b,m,n,value [kV],sigma [kV]\n1,2,3,4,7,0.1\n")
     assert found.values.tolist() == [7.0]
@@ -316,10 +318,3 @@ def test_an_electrode_that_is_none_is_named(read, entry, parts):
     found = read(f"a,b,m,n,value\n1,2,north,3,1\n1,{entry},2,3,1\n")
     with refused("row 3, column b", *parts):
         electrode_numbers(found, ["north", "south", "east"])
-
-
-@pytest.mark.parametrize(("unit", "size"), [("V", 1.0), ("mV", 1e-3), ("uV", 1e-6)])
-@pytest.mark.parametrize(("of_current", "other"), [("A", 1.0), ("mA", 1e-3)])
-def test_units_of_voltages_and_currents(read, unit, size, of_current, other):
-    found = read(f"a,b,m,n,voltage [{unit}],current [{of_current}]\n1,2,3,4,7,2\n")
-    np.testing.assert_allclose(found.values, [3.5 * size / other], rtol=1e-14)
