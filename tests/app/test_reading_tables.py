@@ -7,14 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import call
-from problem_files import assert_named, build, readings, write_problem
+from problem_files import are_same, assert_named, build, readings, write_problem
+from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift
-from invlift.app.problem.build import build_problem
 from invlift.app.problem.problem_file import read_problem
 from invlift.app.runs.quantities import quantities_of
-from invlift.errors import InputError
 
 NORMAL = {"distribution": "normal", "mean": 0.5, "sd": 0.2}
 POSITIVE = {"distribution": "lognormal", "median": 2.0, "factor": 1.5}
@@ -51,65 +50,54 @@ def write(folder, changes=None, sensors=SENSORS):
     return write_problem(folder, own, sensors=sensors)
 
 
-def test_unknowns_have_the_names_of_their_keys(tmp_path):
-    field = build_problem(read_problem(write(tmp_path)))
-    names = [name for name, _ in field.prior.shapes]
-    assert names[0] == "log_conductivity"
-    assert sorted(names[1:]) == sorted(NAMES)
-    np.testing.assert_allclose(field.sensors.points[3], [0.75, 0.5], atol=0.1)
-    assert field.prior.parts["log_conductivity"].location == "nodes"
-
-
-def test_fields_of_the_mesh_file(tmp_path):
-    """The ramp is 1 + x."""
-    pde = {
-        "dirichlet": {"left": 0.0},
-        "neumann": {"bottom": "ramp"},
-        "robin": {"top": {"coefficient": "ramp", "ambient": "ramp"}},
-    }
-    sensors = "x,y,kind,over,value,sigma\n,,flux,left,1,0.1\n,,flux,top,1,0.1\n"
-    changes = {"pde": pde}
-    path = write_problem(tmp_path, changes, sensors=sensors)
-    found = np.asarray(readings(build_problem(read_problem(path)).model, np.zeros(16)))
-    np.testing.assert_allclose(found.sum(), -1.5, rtol=1e-12)  # what flows in at the bottom
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    return build(write(tmp_path_factory.mktemp("problem"), {"units": {"solution": "K"}}))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A run on simulated readings."""
-    folder = tmp_path_factory.mktemp("run")
-    path = write(folder)
-    assert call("simulate", path, "--seed", 1, "--out", folder / "made.csv") == 0
-    path.write_text(path.read_text().replace("sensors.csv", "made.csv"))
-    assert call("run", path, "--draws", 40, "--method", "pcn", "--anyway") in (0, 3)
-    return folder
+def posterior(problem):
+    return problem.posterior(run_from_prior(problem))
 
 
-def test_a_run_tells_of_each_unknown(folder):
-    made = invlift.read_sensors(folder / "made.csv", 2)
+def test_unknowns_have_the_names_of_their_keys(problem):
+    names = [name for name, _ in problem.prior.shapes]
+    assert names[0] == "log_conductivity"
+    assert sorted(names[1:]) == sorted(NAMES)
+    np.testing.assert_allclose(problem.sensors.points[3], [0.75, 0.5], atol=0.1)
+    assert problem.prior.parts["log_conductivity"].location == "nodes"
+
+
+def test_simulated_readings_keep_their_kinds(tmp_path):
+    assert call("simulate", write(tmp_path), "--seed", 1, "--out", tmp_path / "made.csv") == 0
+    made = invlift.read_sensors(tmp_path / "made.csv", 2)
     assert made.kinds.tolist()[3:] == ["average", "flux", "flux", "log_conductivity"]
-    summary = pd.read_csv(folder / "out" / "summary.csv", index_col=0)
-    of_rim = [name for name in summary.index if name.startswith("dirichlet_left[")]
-    assert of_rim
+    assert made.over.tolist()[3:6] == ["high", "left", "top"]
+    assert made.groups.tolist()[:3] == ["loggers", "", "own"]
+
+
+def test_results_tell_of_each_unknown(problem, posterior, tmp_path):
+    posterior.write(tmp_path)
+    summary = pd.read_csv(tmp_path / "summary.csv", index_col=0)
+    assert [name for name in summary.index if name.startswith("dirichlet_left[")]
     assert set(NAMES) - {"dirichlet_left"} <= set(summary.index)
-    fit = pd.read_csv(folder / "out" / "sensor_fit.csv")
-    assert fit["kind"].tolist() == made.kinds.tolist()
-    assert fit["over"].fillna("").tolist() == made.over.tolist()
-    assert np.isfinite(fit[["x", "y", "predicted_mean"]]).all(axis=None)
+    fit = pd.read_csv(tmp_path / "sensor_fit.csv")
+    assert fit["kind"].tolist() == problem.sensors.kinds.tolist()
+    assert fit["over"].fillna("").tolist() == problem.sensors.over.tolist()
+    assert np.isfinite(fit[["x [m]", "y [m]", "predicted_mean"]]).all(axis=None)
 
 
-def test_fluxes_of_draws_are_those_that_are_read(folder):
-    """With all conditions in doubt, of loaded draws."""
-    posterior = invlift.load(folder / "out")
+def test_fluxes_of_draws_are_those_that_are_read(posterior):
+    """With all conditions in doubt."""
     predicted = posterior.to_arviz().posterior["predicted"]
     for group, name in (("left", "e"), ("top", "f")):
         flux = posterior.flux(group)
         np.testing.assert_allclose(flux, predicted.sel(sensor=name), rtol=1e-9)
         assert float(flux.std()) > 0.01
+        assert flux.attrs["units"] == "C K"
 
 
-def test_what_is_known_has_no_uncertainty(folder):
-    posterior = invlift.load(folder / "out")
+def test_what_is_known_has_no_uncertainty(posterior):
     fields = posterior.fields()
     inside = fields["log_conductivity_prior_sd"] == 0.0
     assert inside.any()
@@ -117,15 +105,13 @@ def test_what_is_known_has_no_uncertainty(folder):
     assert (fields["log_conductivity_sd"][inside] == 0.0).all()
     assert np.isnan(fields["variance_reduction"][inside]).all()
     assert (fields["log_conductivity_sd"][~inside] > 0.0).all()
-    reasons = " ".join(posterior.verdict().reasons)
-    assert "constant" not in reasons
+    assert "constant" not in " ".join(posterior.verdict().reasons)
     assert posterior.sensors.coordinates["kind"][0] == "point"
     assert posterior.next_sensors(1).best.shape[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "sensors", "parts"),
-    [
+def test_mistakes_are_named(tmp_path):
+    for changes, sensors, parts in (
         ({"pde.source": {"lw": NORMAL}}, SENSORS, ["[pde] source", "did you mean 'low'?"]),
         ({"pde.dirichlet": {"left": {**NORMAL, "mean": "rmp"}}}, SENSORS,
          ["[pde] dirichlet.left.mean", "'rmp'", "did you mean 'ramp'?"]),
@@ -136,10 +122,8 @@ def test_what_is_known_has_no_uncertainty(folder):
         ({}, SENSORS.replace("flux,left", "flux,bottom"),
          ["column over, bottom", "Dirichlet or a Robin condition: left, top", "found 'bottom'"]),
         ({}, SENSORS.replace("0.2,0.2,log", "0.8,0.2,log"), ["row 8", "conductivity is unknown"]),
-    ],
-)  # fmt: skip
-def test_mistakes_are_named(tmp_path, changes, sensors, parts):
-    assert_named(write(tmp_path, changes, sensors), parts)
+    ):  # fmt: skip
+        assert_named(write(tmp_path, changes, sensors), parts)
 
 
 EXPERIMENTS = (
@@ -156,7 +140,7 @@ def test_readings_of_no_experiment(tmp_path):
         "experiment": {"first": {"source": NORMAL}, "second": {}},
         "pde": {"source": 1.0, "dirichlet": {"left": NORMAL}},
     }
-    field = build_problem(read_problem(write_problem(tmp_path, changes, sensors=EXPERIMENTS)))
+    field = build(write_problem(tmp_path, changes, sensors=EXPERIMENTS))
     assert field.sensors.experiments.tolist() == ["", "first", "second", "second"]
     assert field.sensors.kinds.tolist() == ["log_conductivity", "flux", "point", "log_conductivity"]
     assert set(field.model.on_mesh.further) == {"first_source", "dirichlet_left"}
@@ -165,8 +149,8 @@ def test_readings_of_no_experiment(tmp_path):
     expected = field.mesh.values_at([[0.3, 0.4], [0.8, 0.4]], "node") @ phi
     np.testing.assert_allclose(found[[0, 3]], expected)
     broken = EXPERIMENTS.replace("point,,2.1,second", "point,,2.1,")
-    with pytest.raises(InputError, match=r"row 2, column experiment: expected one of first"):
-        build_problem(read_problem(write_problem(tmp_path / "b", changes, sensors=broken)))
+    path = write_problem(tmp_path / "b", changes, sensors=broken)
+    assert_named(path, ["row 2, column experiment: expected one of first"])
 
 
 def test_columns_and_places_of_other_tables(tmp_path):
@@ -175,7 +159,7 @@ def test_columns_and_places_of_other_tables(tmp_path):
     path = write_problem(tmp_path, {"observations": keys}, sensors=wide)
     (tmp_path / "wells.csv").write_text("name,x,y\neast,0.6,0.7\nwest,0.3,0.4\n", "utf-8")
     spec = read_problem(path)
-    sensors = build_problem(spec).sensors
+    sensors = build(path).sensors
     assert sensors.values.tolist() == [2.1, 2.3, 2.9]
     assert sensors.points.tolist() == [[0.3, 0.4], [0.3, 0.4], [0.6, 0.7]]
     again = tmp_path / "again.toml"
@@ -188,23 +172,9 @@ def test_columns_and_places_of_other_tables(tmp_path):
     )
 
 
-def test_a_mesh_in_millimetre(tmp_path):
-    """Readings and the mesh of the results are in m."""
-    whole = write_problem(tmp_path / "m", {"mesh.unit": "m"})
-    box = box_mesh(2, 3)
-    large = replace(box, points=1000.0 * box.points)
-    path = write_problem(tmp_path / "mm", {"mesh.unit": "mm"}, mesh=large)
-    fields = [build_problem(read_problem(each)) for each in (whole, path)]
-    np.testing.assert_allclose(fields[1].mesh.points, fields[0].mesh.points, rtol=1e-15)
-    assert fields[1].mesh.notes == ("converted from mm to m",)
-    assert_named(
-        write_problem(tmp_path / "s", {"mesh.unit": "s"}),
-        ["[mesh] unit", "a unit of length", "'s'"],
-    )
-
-
 def test_expressions_are_as_fields_of_the_mesh_file(tmp_path):
     """The ramp of the mesh is 1 + x."""
+    sensors = "x,y,kind,over,value,sigma\n,,flux,left,1,0.1\n,,flux,top,1,0.1\n"
     found = []
     for ramp in ("ramp", "1 + x"):
         pde = {
@@ -213,12 +183,12 @@ def test_expressions_are_as_fields_of_the_mesh_file(tmp_path):
             "neumann": {"bottom": ramp},
             "robin": {"top": {"coefficient": ramp, "ambient": ramp}},
         }
-        path = write_problem(tmp_path / ramp[0], {"pde": pde, "prior.mean": ramp})
-        problem = build_problem(read_problem(path))
-        found.append(readings(problem.model, np.zeros(16)))
-        found.append(problem.prior.transform(np.zeros(problem.prior.num_white)))
-    np.testing.assert_allclose(found[2], found[0], rtol=1e-12)
-    np.testing.assert_allclose(found[3], found[1], rtol=1e-12)
+        changes = {"pde": pde, "prior.mean": ramp}
+        found.append(build(write_problem(tmp_path / ramp[0], changes, sensors=sensors)))
+    for part in ("model", "prior"):
+        assert are_same(*(getattr(each, part) for each in found))
+    fluxes = np.asarray(readings(found[0].model, np.zeros(16)))
+    np.testing.assert_allclose(fluxes.sum(), -3.0, rtol=1e-12)  # source, and inflow at the bottom
     path = write_problem(tmp_path / "t", {"pde.dirichlet": {"left": "exp(x + t)"}})
     assert_named(path, ["[pde] dirichlet.left", "a sum of products", "exp(x + t)"])
 
@@ -233,8 +203,9 @@ def test_units_of_columns_are_converted(tmp_path):
     path = write_problem(
         tmp_path / "a", {"units": units, "mesh.unit": "mm"}, sensors=other, mesh=large
     )
-    fields = [build_problem(read_problem(each))
-              for each in (path, write_problem(tmp_path / "b", sensors=plain))]  # fmt: skip
+    fields = [build(each) for each in (path, write_problem(tmp_path / "b", sensors=plain))]
+    np.testing.assert_allclose(fields[0].mesh.points, fields[1].mesh.points, rtol=1e-15)
+    assert fields[0].mesh.notes == ("converted from mm to m",)
     for name in ("points", "values", "sigma"):
         np.testing.assert_allclose(*(getattr(each.sensors, name) for each in fields), rtol=1e-14)
     assert fields[0].sensors.notes == (
@@ -253,6 +224,8 @@ def test_units_of_columns_are_converted(tmp_path):
          ["column value", "converted to 'degC'", "'K'"]),
     ):  # fmt: skip
         assert_named(write_problem(tmp_path / "c", {"units": keys}, sensors=text), parts)
+    path = write_problem(tmp_path / "s", {"mesh.unit": "s"})
+    assert_named(path, ["[mesh] unit", "a unit of length", "'s'"])
 
 
 def test_a_file_of_each_sensor(tmp_path):
@@ -271,5 +244,4 @@ def test_a_file_of_each_sensor(tmp_path):
         assert sensors.labels.tolist() == ["w0", "w1"]
         assert sensors.values.tolist() == [2.1, 2.9]
     (tmp_path / "loggers" / "w1.csv").write_text("x,y,value\n6,0.7,2.9\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"loggers/\*.csv, row 2 of w1.csv: expected a sensor ins"):
-        build(path)
+    assert_named(path, ["loggers/*.csv, row 2 of w1.csv: expected a sensor ins"])

@@ -14,13 +14,7 @@ from invlift.posterior.output.files import NUM_DRAWS
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "out"
-    return folder, write_run(folder)
-
-
-@pytest.fixture
-def copy(run, tmp_path):
-    folder = tmp_path / "copy"
-    shutil.copytree(run[0], folder)
+    write_run(folder)
     return folder
 
 
@@ -28,25 +22,21 @@ def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
 
 
-def test_a_report_is_written_into_the_folder_or_elsewhere(copy, tmp_path, capsys, drawing):
+def test_a_report_is_written_into_the_folder_or_elsewhere(run, tmp_path, capsys):
+    shutil.copytree(run, copy := tmp_path / "copy")
     before = contents(copy)
-    with drawing():
-        assert call("report", copy) == 0
+    assert call("report", copy) == 0
     assert str(copy / "report.html") in capsys.readouterr().out
     after = contents(copy)
     assert {path: after[path] for path in before} == before
     assert {str(path) for path in after if path not in before} == {"report.html"}
-    page = (copy / "report.html").read_text()
-    assert "copy" in page
-    assert "kind = &quot;matern&quot;" in page
     assert call("report", copy, "--out", tmp_path / "page.html") == 0
     assert (tmp_path / "page.html").exists()
     assert contents(copy) == after
 
 
-@pytest.mark.parametrize("location", ["nodes", "cells"])
-def test_the_series_holds_draws_of_all_chains(tmp_path, location):
-    posterior = write_run(tmp_path / "out", location=location, num_draws=60)
+def test_the_series_holds_draws_of_all_chains(tmp_path):
+    posterior = write_run(tmp_path / "out", location="cells", num_draws=60)
     reader = pyvista.get_reader(tmp_path / "out" / "draws.pvd")
     assert len(reader.time_values) == NUM_DRAWS
     draws = [{row.tobytes() for row in chain.draws["log_conductivity"]}
@@ -54,8 +44,7 @@ def test_the_series_holds_draws_of_all_chains(tmp_path, location):
     seen = []
     for index in range(NUM_DRAWS):
         reader.set_active_time_point(index)
-        grid = reader.read()[0]
-        data = grid.point_data if location == "nodes" else grid.cell_data
+        data = reader.read()[0].cell_data
         seen.append(np.asarray(data["log_conductivity"]).tobytes())
         np.testing.assert_allclose(data["conductivity"], np.exp(data["log_conductivity"]))
     assert [sum(each in own for each in seen) for own in draws] == [NUM_DRAWS // 2] * 2
@@ -83,7 +72,7 @@ BAD = {
 def test_bad_input_is_one_line_and_status_2(run, tmp_path, capsys, monkeypatch):
     for case, (spoil, options, parts) in BAD.items():
         folder = tmp_path / case / "copy"
-        shutil.copytree(run[0], folder)
+        shutil.copytree(run, folder)
         monkeypatch.chdir(folder.parent)
         spoil(folder)
         before = contents(folder.parent)

@@ -1,7 +1,6 @@
 """Simulated readings: noise of the problem file or of a given scale, and the truth behind them."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from problem_files import write_problem
 from scipy.stats import kstest
 
 import invlift
-from invlift.app.problem.build import build_noise
 from invlift.app.studies.simulate import simulate_problem, simulate_readings
 from invlift.noise import gaussian_noise, known_noise, student_t_noise
 from invlift.unknowns.distributions import lognormal
@@ -25,6 +23,11 @@ def field_at(folder, num_sensors=400, changes=None):
     table = "x,y\n" + "".join(f"{x!r},{y!r}\n" for x, y in points.tolist())
     spec = invlift.read_problem(write_problem(folder, changes, sensors=table))
     return invlift.build_problem(spec, needs_values=False)
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory):
+    return field_at(tmp_path_factory.mktemp("field"))
 
 
 def exact(field, truth):
@@ -61,47 +64,35 @@ def test_noise_that_needs_a_column_is_refused_without_it(tmp_path, capsys):
     assert call("simulate", path, *options) == 2
     assert "a column sigma" in capsys.readouterr().err
     assert not list(tmp_path.glob("a*"))
-    # negative control: a given scale needs no column, and with the column there is nothing to say
-    assert call("simulate", path, *options, "--sigma", 1) == 0
     table = "x,y,sigma\n0.3,0.4,0.1\n0.6,0.7,0.002\n"
     path = write_problem(tmp_path, {"noise.sigma": "column"}, sensors=table)
     assert call("simulate", path, "--seed", 1, "--out", tmp_path / "b.csv") == 0
     assert invlift.read_sensors(tmp_path / "b.csv", 2).sigma.tolist() == [0.1, 0.002]
 
 
-def test_given_scale_is_normal_noise_of_that_size(tmp_path):
-    field = field_at(tmp_path)
+def test_any_noise_has_its_own_distribution_at_the_parameters_drawn(field):
     sensors, truth = simulate_readings(field, known_noise(0.01), seed=7)
-    residual = (sensors.values - exact(field, truth)) / 0.01
-    assert kstest(residual, "norm").pvalue > 1e-3
-    assert kstest(residual / 1.3, "norm").pvalue < 1e-3  # negative control
+    error = (sensors.values - exact(field, truth)) / 0.01
+    assert kstest(error, "norm").pvalue > 1e-3
+    assert kstest(error / 1.3, "norm").pvalue < 1e-3  # negative control
     assert not {"sigma", "prior_range"} & truth.keys()
-
-
-@pytest.mark.parametrize("relative", [False, True])
-def test_any_noise_has_its_own_distribution_at_the_parameters_drawn(tmp_path, relative):
-    field = field_at(tmp_path)
-    noise = student_t_noise(lognormal(-3.0, 0.5), lognormal(0.3, 0.1), relative=relative)
-    sensors, truth = simulate_readings(field, noise, seed=2)
-    assert truth["sigma"].shape == truth["degrees_of_freedom"].shape == ()
-    predicted = exact(field, truth)
-    error = np.log(sensors.values / predicted) if relative else sensors.values - predicted
-    error /= truth["sigma"]
-    assert kstest(error, "t", args=(float(truth["degrees_of_freedom"]),)).pvalue > 1e-3
-    assert kstest(error, "norm").pvalue < 1e-3  # negative control
+    for relative in (False, True):
+        noise = student_t_noise(lognormal(-3.0, 0.5), lognormal(0.3, 0.1), relative=relative)
+        sensors, truth = simulate_readings(field, noise, seed=2)
+        predicted = exact(field, truth)
+        error = np.log(sensors.values / predicted) if relative else sensors.values - predicted
+        error /= truth["sigma"]
+        assert kstest(error, "t", args=(float(truth["degrees_of_freedom"]),)).pvalue > 1e-3
+        assert kstest(error, "norm").pvalue < 1e-3  # negative control
 
 
 def test_parameters_are_drawn_from_their_prior(tmp_path):
-    field = field_at(tmp_path, 2)
+    field = field_at(tmp_path, 2, {"prior.range": LOGNORMAL})
     noise = gaussian_noise(lognormal(-2.0, 0.7))
     truths = [simulate_readings(field, noise, seed)[1] for seed in range(100)]
     logs = np.log([truth["sigma"] for truth in truths])
     assert kstest((logs + 2.0) / 0.7, "norm").pvalue > 1e-3
     assert kstest((logs + 2.0) / 1.1, "norm").pvalue < 0.05  # negative control
-
-
-def test_parameters_of_the_prior_are_told_as_well(tmp_path):
-    field = field_at(tmp_path, 2, {"prior.range": LOGNORMAL})
     _, truth = simulate_readings(field, known_noise(0.1), seed=1)
     white = np.random.default_rng(1).standard_normal(field.prior.num_white)
     expected = field.prior.parameters(white)["prior_range"]
@@ -110,19 +101,11 @@ def test_parameters_of_the_prior_are_told_as_well(tmp_path):
 
 def test_readings_that_the_noise_cannot_have_made_are_refused(tmp_path):
     table = "x,y\n0.0,0.5\n0.6,0.7\n"  # the first on the edge where the solution is held at 0
-    field = invlift.build_problem(
-        invlift.read_problem(write_problem(tmp_path, sensors=table)), needs_values=False
-    )
-    relative = student_t_noise(0.1, 4.0, relative=True)
+    spec = invlift.read_problem(write_problem(tmp_path, sensors=table))
+    field = invlift.build_problem(spec, needs_values=False)
     with pytest.raises(invlift.InputError, match="index 0: expected a reading other than 0"):
-        simulate_readings(field, relative, seed=1)
+        simulate_readings(field, student_t_noise(0.1, 4.0, relative=True), seed=1)
     simulate_readings(field, student_t_noise(0.1, 4.0), seed=1)
-
-
-def test_noise_of_the_file_is_there_for_the_asking(tmp_path):
-    spec = invlift.read_problem(write_problem(tmp_path, {"noise.sigma": LOGNORMAL}))
-    assert build_noise(spec, SimpleNamespace(sigma=None, limits=None)).num_parameters == 1
-    assert not invlift.build_problem(spec, needs_values=False).noise.num_parameters
 
 
 def test_a_problem_is_simulated_with_the_same_random_numbers(tmp_path):
