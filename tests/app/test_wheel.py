@@ -1,20 +1,22 @@
 """The wheel: what it holds, and the first result without the repository."""
 
+import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
-import venv
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from command_line import assert_one_line, call
 
 import invlift
+from invlift.__main__ import main
 from invlift.app.commands.example import EXAMPLES
+from invlift.app.problems import build, open_problem
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,24 +44,30 @@ def test_wheel_holds_the_package_and_the_files_of_the_examples(wheel):
     assert wheel.stat().st_size < 1.5e6
 
 
+FIRST = """
+import contextlib
+import invlift
+from invlift.app.cli import main
+print(invlift.__file__, invlift.__version__, flush=True)
+for arguments in ["example"], ["example", "disc"]:
+    with contextlib.suppress(SystemExit):
+        main(arguments)
+"""
+
+
 def test_examples_are_written_without_the_repository(wheel, tmp_path):
     """The package is imported from the wheel's files, not from the repository."""
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
-    code = "import invlift; print(invlift.__file__, invlift.__version__)"
-    answers = [
-        subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path, env=environment, check=True, capture_output=True, text=True,
-        ).stdout
-        for arguments in (
-            ("-c", code), ("-m", "invlift", "example"), ("-m", "invlift", "example", "disc"),
-        )
-    ]  # fmt: skip
-    assert answers[0].startswith(str(tmp_path)), answers[0]
-    assert answers[0].split()[1] == invlift.__version__
-    assert re.findall(r"^(\w+)  ", answers[1], re.MULTILINE) == list(EXAMPLES)
-    assert "invlift run disc/problem.toml" in answers[2]
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST],
+        cwd=tmp_path, env=environment, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    first, said = done.stdout.split("\n", 1)
+    assert first.startswith(str(tmp_path)), first
+    assert first.split()[1] == invlift.__version__
+    assert re.findall(r"^(\w+)  ", said, re.MULTILINE) == list(EXAMPLES)
+    assert "invlift run disc/problem.toml" in said
     problem = tomllib.loads((tmp_path / "disc" / "problem.toml").read_text())
     assert (tmp_path / "disc" / problem["mesh"]["file"]).exists()
 
@@ -68,9 +76,8 @@ def test_examples_are_written_without_the_repository(wheel, tmp_path):
 def test_written_examples_are_problems(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert call("example", name, "--out", "mine") == 0
-    command = capsys.readouterr().out.splitlines()[-1].removeprefix("Run it: invlift run ")
-    assert call("simulate", command, "--seed", "1", "--out", "simulated.csv") == 0
-    assert (tmp_path / "simulated.csv").exists()
+    problem = capsys.readouterr().out.splitlines()[-1].removeprefix("Run it: invlift run ")
+    assert build(open_problem(problem)).num_observations > 0
 
 
 def test_an_example_overwrites_nothing_and_unknown_ones_are_refused(tmp_path, monkeypatch, capsys):
@@ -83,17 +90,30 @@ def test_an_example_overwrites_nothing_and_unknown_ones_are_refused(tmp_path, mo
     assert_one_line(capsys, ["'dsic'", "'disc'"])
 
 
-@pytest.mark.slow
-def test_first_result_in_a_clean_environment(wheel, tmp_path):
-    """Installs the wheel with all that it requires, and runs the disc for some draws."""
-    fast = shutil.which("uv", path=Path(sys.executable).parent)  # a tenth of pip's time
-    venv.create(tmp_path / "env", with_pip=fast is None)
-    python = str(tmp_path / "env" / "bin" / "python")
-    pip = [fast, "pip", "install", "-p", python] if fast else [python, "-m", "pip", "install"]
-    subprocess.run([*pip, "-q", wheel], check=True, cwd=tmp_path)
-    command = str(tmp_path / "env" / "bin" / "invlift")
-    subprocess.run([command, "example", "disc"], check=True, cwd=tmp_path)
-    few = ("--chains", "2", "--warmup", "50", "--draws", "100", "--out", "results")
-    done = subprocess.run([command, "run", "disc/problem.toml", *few], cwd=tmp_path)
-    assert done.returncode in (0, 3)  # so few draws may be too few for a good verdict
-    assert (tmp_path / "results" / "posterior.vtu").exists()
+def test_all_that_the_package_imports_is_required():
+    """Other distributions are imported where an extra brings them, and in notebooks."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = {name_of(each) for each in table["dependencies"]}
+    extra = {name_of(each) for extra in ("distributed", "serve", "meshes")
+             for each in table["optional-dependencies"][extra]}  # fmt: skip
+    of_modules = packages_distributions() | {"IPython": list(required)}
+    for path in (ROOT / "invlift").rglob("*.py"):
+        for module in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            if module == "invlift" or module in sys.stdlib_module_names:
+                continue
+            found = {name_of(each) for each in of_modules.get(module, [module])}
+            assert found & (required | extra), (path, module)
+    assert table["scripts"] == {"invlift": f"{main.__module__}:main"}
+
+
+def name_of(requirement):
+    return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-")
+
+
+def imported(tree):
+    """First names of the modules that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name.split(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.split(".")[0]
