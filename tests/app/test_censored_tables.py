@@ -8,9 +8,13 @@ import pytest
 from command_line import call
 from problem_files import build, write_problem
 from refusals import refused
+from run_folders import run_from_prior
 
 import invlift
+from invlift.app.checks.field import check_sensors
+from invlift.app.checks.fit import check_limits
 from invlift.fem.readings.sensors import sensors_from_arrays
+from invlift.problems.starts.search import Fit, Start
 from invlift.tables.sensors import read_sensors, write_sensors
 
 SENSORS = "x;y;value\n0,3;0,4;< 2,1\n0,6;0,7;2,9\n0,8;0,2;3,1\n0,7;0,5;>1,25\n0,2;0,2;2\n"
@@ -37,7 +41,6 @@ def test_limits_are_read_and_written_as_they_are(tmp_path):
     [
         ("<0,3;0,4;2,1", ["row 2, column x", "only readings"]),
         ("0,3;0,4;<LOD", ["row 2, column value", "a number", "'<LOD'"]),
-        ("0,3;0,4;<", ["row 2, column value", "a number"]),
         ("0,3;0,4;<-9999", ["row 2, column value", "9999"]),
     ],
 )
@@ -68,13 +71,17 @@ def test_limits_alone_are_refused_by_the_name_of_their_table(tmp_path):
         build(path)
 
 
-def test_a_run_keeps_limits(tmp_path, capsys):
+def test_results_keep_limits(tmp_path):
     path = write_problem(tmp_path, sensors=SENSORS)
-    assert call("check", path) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "2 censored readings" in out
-    assert "beyond their limits at the best fit of the others" in out
-    assert call("run", path) in (0, 3)  # 20 draws are too few for a good verdict
+    problem = build(path)
+    assert "2 censored readings" in check_sensors(problem, None).detail
+    for size, beyond in ((-3.0, "sensor 0"), (0.0, ""), (3.0, "sensor 3")):
+        fit = Fit(*[None] * 4, np.full(problem.prior.num_white, size), None)
+        (found,) = check_limits(problem, Start(None, None, None, fit))
+        assert f"2 censored readings, not lifted: {int(size != 0.0)} beyond" in found.detail
+        assert f"most {beyond}, " in found.detail or not beyond
+    posterior = problem.posterior(run_from_prior(problem, 30))
+    posterior.write(tmp_path / "out")
     table = pd.read_csv(tmp_path / "out" / "sensor_fit.csv", keep_default_na=False)
     assert table["limit"].tolist() == ["<", "", "", ">", ""]
     assert np.isfinite(table["loo_elpd"].astype(float)).all()
@@ -85,12 +92,9 @@ def test_a_run_keeps_limits(tmp_path, capsys):
     np.testing.assert_allclose(loaded.sensors().standardised_residual, residuals, rtol=1e-6)
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert loaded.misfit_p_value == pytest.approx(record["misfit_p_value"])
-    assert call("simulate", path, "--seed", 1, "--out", tmp_path / "made.csv") == 0
-    made = read_sensors(tmp_path / "made.csv", 2)
-    is_limit = made.limits != "" if made.limits is not None else np.zeros(5, bool)
-    assert (made.values[is_limit] == np.array([2.1, 0, 0, 1.25, 0])[is_limit]).all()
-    out = tmp_path / "other.csv"
+    out = tmp_path / "made.csv"
     assert call("simulate", path, "--seed", 1, "--sigma", 1e-9, "--out", out) == 0
-    other = read_sensors(out, 2)
-    assert other.limits[0] == "<"
-    assert other.values[0] == 2.1  # the body with a source of 5 is far below
+    made = read_sensors(out, 2)
+    assert made.limits[0] == "<"  # the body with a source of 5 is far below
+    is_limit = made.limits != ""
+    assert (made.values[is_limit] == np.array([2.1, 0, 0, 1.25, 0])[is_limit]).all()

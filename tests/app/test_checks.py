@@ -337,9 +337,12 @@ def test_meshes_that_are_not_joined_are_noted():
 
 def test_a_reading_that_the_field_does_not_move_is_noted(tmp_path):
     problem = build_problem(spec_of(tmp_path, first="W0,0.0,0.5"))
-    found = check_sensitivity(problem, start_of(problem))
+    found = check_sensitivity(problem, start := start_of(problem))
     assert found.level == "note", found
     assert "1 readings contain no information, the first is sensor W0" in found.detail
+    found = check_sensitivity(problem, start._replace(sensitivity=1e-6 * start.sensitivity))
+    assert found.level == "bad"
+    assert "much less than the noise; are source, boundary values and units right?" in found.detail
 
 
 def test_a_level_that_no_reading_tells_is_noted(tmp_path, sound):
