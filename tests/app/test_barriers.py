@@ -138,28 +138,21 @@ def test_a_field_in_time_behind_a_wall():
 
 
 def test_barriers_of_a_problem_file(tmp_path):
-    changes = {
-        "pde.barriers": {"wall": {"distribution": "lognormal", "median": 0.5, "factor": 3.0}}
-    }
-    problem = build(write_problem(tmp_path, changes, mesh=with_wall(2, 4)))
-    assert "barrier_wall" in problem.shapes_of_draws()
-    wall = {"pde.barriers": {"wall": 1.0}}
-    for changes, mesh, part in (
-        ({"pde.barriers": {"fault": 0.5}}, with_wall(2, 4), r"\[pde\] barriers.fault: .*'wall'"),
-        ({"pde.barriers": {"wall": -1.0}}, with_wall(2, 4), r"\[pde\] barriers"),
-        ({"pde.barriers": {"top": 1.0}}, with_wall(2, 4), "4 of 4 on its outer boundary"),
-        (wall, with_wall(2, 4, 0.5, 0.25), "a group with a node between its facets"),
-        (wall | {"pde.lines": {"wall": 1.0}}, with_wall(2, 4), "a group that is no line"),
-        (wall | {"pde.neumann": {"wall": 1.0}}, with_wall(2, 4), "neumann.wall: .* beside the bar"),
+    law = {"distribution": "lognormal", "median": 0.5, "factor": 3.0}
+    path = write_problem(tmp_path, {"pde.barriers": {"wall": law}}, mesh=with_wall(2, 4))
+    assert "barrier_wall" in build(path).shapes_of_draws()
+    wall, on_wall = {"pde.barriers": {"wall": 1.0}}, {"place": [0.5, 0.3], "strength": 1.0}
+    mean = "x,y,kind,over,value\n,,average,wall,2.1\n"
+    for changes, files, part in (
+        ({"pde.barriers": {"fault": 0.5}}, {}, r"\[pde\] barriers.fault: .*'wall'"),
+        ({"pde.barriers": {"wall": -1.0}}, {}, r"\[pde\] barriers"),
+        ({"pde.barriers": {"top": 1.0}}, {}, "4 of 4 on its outer boundary"),
+        (wall, {"mesh": with_wall(2, 4, 0.5, 0.25)}, "a group with a node between its facets"),
+        (wall | {"pde.lines": {"wall": 1.0}}, {}, "a group that is no line"),
+        (wall | {"pde.neumann": {"wall": 1.0}}, {}, "neumann.wall: .* beside the bar"),
+        (wall, {"sensors": "x,y,value\n0.5,0.4,2.1\n"}, "row 2, column x: .* beside the barrier"),
+        (wall, {"sensors": mean}, "row 2, column over: expected a group beside the barrier"),
+        (wall | {"pde.point_source": [on_wall]}, {}, "point_source.*a place beside the barrier"),
     ):
         with pytest.raises(InputError, match=part):
-            build(write_problem(tmp_path / "bad", changes, mesh=mesh))
-    table, source = "x,y,value\n0.5,0.4,2.1\n", [{"place": [0.5, 0.3], "strength": 1.0}]
-    with pytest.raises(InputError, match="row 2, column x: expected a place beside the barrier"):
-        build(write_problem(tmp_path / "on", wall, mesh=with_wall(2, 4), sensors=table))
-    mean = "x,y,kind,over,value\n,,average,wall,2.1\n"
-    with pytest.raises(InputError, match="row 2, column over: expected a group beside the barrier"):
-        build(write_problem(tmp_path / "on", wall, mesh=with_wall(2, 4), sensors=mean))
-    changes = wall | {"pde.point_source": source}
-    with pytest.raises(InputError, match=r"point_source.*a place beside the barrier"):
-        build(write_problem(tmp_path / "on", changes, mesh=with_wall(2, 4)))
+            build(write_problem(tmp_path, changes, **{"mesh": with_wall(2, 4)} | files))

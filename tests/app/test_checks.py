@@ -36,7 +36,7 @@ from invlift.lift.targets.state_space import StateSpacePosterior
 from invlift.models.base import ForwardModel
 from invlift.noise import gaussian_noise, known_noise
 from invlift.problems.inverse_problem import inverse_problem, jax_problem
-from invlift.problems.problem import InverseProblem, name_of_reading
+from invlift.problems.problem import InverseProblem
 from invlift.problems.starts.search import Fit, Start, find_start
 from invlift.problems.time.ode_problem import ode_problem
 from invlift.problems.time.state_space import state_space
@@ -221,6 +221,7 @@ def test_a_lifted_form_of_its_own_is_looked_at_likewise():
     assert finding(report, "derivative of the constraint").level == "bad"
     assert finding(report, "second derivative of the constraint").level == "ok"
     assert finding(report, "gradient of the log density").level == "ok"
+    assert check_dependence(problem) == []  # not asked of a path
 
 
 def test_taylor_slope_tells_right_from_wrong():
@@ -362,22 +363,17 @@ def cooling():
     )
 
 
-def test_readings_are_called_by_their_names():
+def test_readings_of_a_model_in_time_have_names_and_units():
     problem = cooling()
     start = Start(np.zeros(4), np.array([0.0, 900.0, 1.0]), np.array([0.0, 3.0, 5.0]))
     found = check_sensitivity(problem, start)
     assert "1 readings contain no information, the first is body[0.0]" in found.detail
     assert "at body[1.0], which contradicts" in check_fit(problem, start).detail
-    bare = jax_problem(lambda x: x, 2, known_noise(1.0), np.zeros(2))
-    assert name_of_reading(bare, 1) == "reading 1"
-
-
-def test_readings_in_another_unit_than_the_model_are_noted():
-    celsius = cooling().observed
+    celsius = problem.observed
     for readings, level in (
         (celsius, "ok"), (celsius + 273.15, "note"), (1e3 * celsius, "note"), (-celsius, "note"),
     ):  # fmt: skip
-        (found,) = check_predictions(replace(cooling(), observed=readings), 1)
+        (found,) = check_predictions(replace(problem, observed=readings), 1)
         assert (found.level, found.name) == (level, "readings")
         assert ("is a unit wrong" in found.detail) == (level == "note")
 
@@ -441,32 +437,18 @@ def test_unknowns_that_no_reading_depends_on_are_noted():
     assert notes() == ["no reading depends on b, whose posterior is the prior"]
     used.append(1)
     assert notes() == []
-    path = state_space(
-        lambda t, state, push, rate: {"level": rate * state["level"] + push[0]},
-        unknowns={"rate": normal(0.0, 1.0)},
-        initial=lambda push, rate: {"level": push[0]},
-        readings={"level": [0.1, 0.2, 0.3]},
-        noise=0.1,
-    )
-    assert check_dependence(path) == []
 
 
 def test_nuts_is_recommended_where_few_unknowns_have_many_readings_and_are_nearly_normal():
     times = jnp.linspace(0.0, 1.0, 12)
-    observed = np.asarray(0.3 + 0.5 * times)
 
-    def line(theta):
-        return theta[0] + theta[1] * times
+    def found(model, num_unknowns, sd, num=12):
+        observed = np.asarray(0.3 + 0.5 * times)[:num]
+        return check_method(jax_problem(model, num_unknowns, known_noise(sd), observed))
 
-    def banana(theta):
-        return theta[0] + theta[1] ** 2 + 0.0 * times
-
-    def flat(theta):
-        return jnp.broadcast_to(jnp.sum(theta), 3)
-
-    (found,) = check_method(jax_problem(line, 2, known_noise(0.1), observed))
-    assert (found.level, found.name) == ("note", "method")
-    assert "12 readings of 2 unknowns" in found.detail
+    (each,) = found(lambda x: x[0] + x[1] * times, 2, 0.1)
+    assert (each.level, each.name) == ("note", "method")
+    assert "12 readings of 2 unknowns" in each.detail
     # Negative controls: a curved posterior, and more unknowns than readings.
-    assert check_method(jax_problem(banana, 2, known_noise(0.01), observed)) == []
-    assert check_method(jax_problem(flat, 5, known_noise(0.1), observed[:3])) == []
+    assert found(lambda x: x[0] + x[1] ** 2 + 0.0 * times, 2, 0.01) == []
+    assert found(lambda x: jnp.broadcast_to(jnp.sum(x), 3), 5, 0.1, num=3) == []

@@ -226,10 +226,10 @@ def test_it_runs_like_the_rest(tmp_path):
     for one, other in zip(whole.chains, resumed.chains, strict=True):
         for quantity, draws in one.draws.items():
             np.testing.assert_array_equal(draws, other.draws[quantity])
-    posterior = problem.posterior(resumed)
-    assert "accepted" not in str(posterior.verdict())  # by the kernel's own standards
+    assert "accepted" not in str(
+        problem.posterior(resumed).verdict()
+    )  # by the kernel's own standards
     assert np.ptp(whole.chains[0].draws["predicted"], axis=0).min() > 0.0
-    assert all(file.exists() for file in posterior.write(tmp_path / "results"))
 
 
 @jax.jit
