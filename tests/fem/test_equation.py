@@ -32,8 +32,8 @@ readings = jax.jit(lambda equation, c: equation(c))
 linearisation = jax.jit(lambda equation, c: equation.linearise(c)[0])
 
 
-@pytest.mark.parametrize(("dim", "location"), [(2, "nodes"), (3, "cells")])
-def test_matrices_that_are_integrated_once_are_those_of_any_form(dim, location):
+def test_matrices_that_are_integrated_once_are_those_of_any_form():
+    dim, location = 3, "cells"
     mesh, points = box_mesh(dim, 3), interior_points(dim, 5)
     sensors = locate(mesh, sensors_from_arrays(points, np.zeros(5)))
     conditions = {"dirichlet": {"left": 0.3}, "robin": {"top": (2.0, 0.5)}}
@@ -99,42 +99,15 @@ def error(grid, element, factor=1.0):
     return np.sqrt(np.mean((readings(equation, coefficients) - at(exact, points.T)) ** 2))
 
 
-GRIDS = {"Tri": skfem.MeshTri, "Quad": skfem.MeshQuad, "Tet": skfem.MeshTet, "Hex": skfem.MeshHex}
-ELEMENTS = [
-    ("TriP2", (4, 8, 16), 3),
-    ("Quad1", (8, 16), 2),
-    ("TetP1", (3, 4, 6), 2),
-    ("Hex1", (3, 4, 6), 2),
-]
+def rate(factor=1.0):
+    grids = (skfem.MeshQuad.init_tensor(*[np.linspace(0.0, 1.0, n + 1)] * 2) for n in (8, 16))
+    errors = [error(grid, skfem.ElementQuad1(), factor) for grid in grids]
+    return np.log2(errors[0] / errors[1])
 
 
-def rate(name, sizes, factor=1.0):
-    grid = GRIDS[name[: 3 if name[:4] != "Quad" else 4]]
-    errors = [
-        error(
-            grid.init_tensor(*[np.linspace(0.0, 1.0, size + 1)] * grid.elem.refdom.dim()),
-            getattr(skfem, f"Element{name}")(),
-            factor,
-        )
-        for size in sizes
-    ]
-    return -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes", "order"),
-    [
-        pytest.param(*each, marks=pytest.mark.slow) if each[0] != "Quad1" else each
-        for each in ELEMENTS
-    ],
-)
-def test_errors_fall_as_the_element_promises(name, sizes, order):
-    assert abs(rate(name, sizes) - order) < 0.45
-
-
-def test_a_slightly_wrong_load_does_not_converge():
-    """Negative control."""
-    assert rate("Quad1", (8, 16), factor=1.02) < 0.5
+def test_errors_fall_as_the_element_promises():
+    assert abs(rate() - 2.0) < 0.45
+    assert rate(factor=1.02) < 0.5  # negative control: a slightly wrong load
 
 
 def test_a_linear_displacement_is_exact():
@@ -180,12 +153,10 @@ def test_a_bent_beam_is_that_of_another_assembly(form, modulus, ratio):
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["TriP2", "Hex1"])
-def test_reactions_are_the_fluxes_that_hold(name):
+def test_reactions_are_the_fluxes_that_hold():
     """u = x between two sides of a box, of k = 2: with a constant matrix beside it as well."""
-    grid = GRIDS[name[: 3 if name[:4] != "Quad" else 4]]
-    grid = grid.init_tensor(*[np.linspace(0.0, 1.0, 3)] * grid.elem.refdom.dim())
-    basis = skfem.Basis(grid, getattr(skfem, f"Element{name}")())
+    grid = skfem.MeshHex.init_tensor(*[np.linspace(0.0, 1.0, 3)] * 3)
+    basis = skfem.Basis(grid, skfem.ElementHex1())
     sides = [basis.get_dofs(lambda x, at=at: np.abs(x[0] - at) < 1e-9).flatten() for at in (0, 1)]
     weights = np.zeros((2, basis.N))
     for row, side in zip(weights, sides, strict=True):
@@ -239,7 +210,7 @@ def test_loads_and_readings_of_several_experiments_are_those_of_each():
     rng = np.random.default_rng(1)
     load, values = rng.random((basis.N, 3)), rng.random((held.flatten().size, 3))
     probes = basis.probes(interior_points(2, 4).T).tocsr()
-    own = [probes[:2], probes[1:], probes]
+    own = [probes[:2], probes[1:3], probes[2:]]
     together = linear_equation(
         Form(basis, conduction), readings=own, load=load, held=held, values=values
     )
@@ -337,24 +308,16 @@ BAD = {
     "held": lambda given: {"held": np.arange(9)},
     "location": lambda given: {"forms": given["forms"]._replace(location="edges")},
     "forms": lambda given: {"forms": [given["forms"], finer(given["forms"])]},
-    "load, of text": lambda given: {"load": "heating"},
-    "held, as a mask": lambda given: {"held": np.arange(9) < 3},
-    "held, beyond": lambda given: {"held": [9]},
-    "constant": lambda given: {"constant": csr_array(np.eye(3))},
     "constant, not symmetric": lambda given: {"constant": csr_array(np.tri(9))},
-    "readings, flat": lambda given: {"readings": np.ones(9)},
-    "location, negative": lambda given: {"forms": given["forms"]._replace(start=-3)},
     "forms, not symmetric": lambda given: {"forms": given["forms"]._replace(matrix=convection)},
     "forms, a flat load": lambda given: {
         "forms": given["forms"]._replace(load=loaded), "load": np.ones((9, 3)),
     },
     "forms, of NumPy": lambda given: {"forms": given["forms"]._replace(matrix=of_numpy)},
     "forms, two fields": lambda given: of(skfem.ElementTriP1() * skfem.ElementTriP1()),
-    "forms, without gradients": lambda given: of(skfem.ElementTriRT1()),
     "experiments": lambda given: {"experiments": ["a/b"]},
     "known": lambda given: {"forms": given["forms"]._replace(known=np.ones(3))},
     "tests": lambda given: {"forms": given["forms"]._replace(tests=np.ones((1, 3, 8)))},
-    "num_coefficients": lambda given: {"num_coefficients": 8},
     "readings, reactions": lambda given: {
         "readings": Functionals(given["readings"], csr_array(np.eye(1))),
     },
@@ -362,16 +325,11 @@ BAD = {
         "forms": [Form(skfem.Basis(skfem.MeshTri().refined(1), skfem.ElementTriP2()), conduction),
                   given["forms"]],
     },
-    "forms, a matrix alone": lambda given: {"forms": conduction},
-    "forms, of a mesh": lambda given: {"forms": Form(skfem.MeshTri(), conduction)},
     "held, none found": lambda given: {
         "held": given["forms"].basis.get_dofs(lambda x: x[0] < -1.0),
     },
-    "values, two for one": lambda given: {"held": [0, 1, 0], "values": [1.0, 2.0, 3.0]},
-    "load, one number": lambda given: {"load": 1.0},
     "inputs, from the end": lambda given: {"inputs": [Input(-1, load=np.ones(9))]},
-    "load, of an input": lambda given: {"inputs": [Input(3, load=np.ones(4))]},
-}  # fmt: skip
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", BAD)
@@ -382,19 +340,3 @@ def test_bad_input_is_named(what):
     expected = what if what == "load, row 2" else what.split(",")[0]
     assert caught.value.where == expected
     linear_equation(**given)  # what is named is all that is wrong
-
-
-def test_intervals():
-    """The flux through a wire is constant, so u is a polygon of the resistances."""
-    wire = skfem.Basis(skfem.MeshLine(np.linspace(0.0, 2.0, 5)), skfem.ElementLineP1())
-    equation = linear_equation(
-        Form(wire, conduction, location="cells"),
-        readings=wire.probes(np.array([[0.5, 1.0, 1.5]])),
-        held=wire.get_dofs(),
-        values=[0.0, 1.0],
-    )
-    phi = jnp.asarray([0.0, 1.0, -0.5, 0.3])
-    resistances = np.cumsum(np.exp(-phi))
-    np.testing.assert_allclose(
-        readings(equation, phi), resistances[:3] / resistances[3], rtol=1e-12
-    )

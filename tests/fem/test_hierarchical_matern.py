@@ -24,7 +24,6 @@ from invlift.unknowns.distributions import (
     half_normal,
     lognormal,
     normal,
-    uniform,
 )
 
 RANGE, STD = lognormal(math.log(0.7), 0.5), lognormal(math.log(1.3), 0.3)
@@ -61,13 +60,10 @@ def linearise(prior, white):
 #: By a quantile function, and in a coordinate that is not normal.
 HALF_NORMAL, GAMMA = half_normal(0.9), dist.Gamma(3.0, 3.0)
 
-CASES = {  # dim, smoothness, boundary, range and std; orders 3, 2, 2 and 4
+CASES = {  # dim, smoothness, boundary, range and std; orders 3 and 2
     "gamma": (2, 2.0, "robin", GAMMA, GAMMA),
     "std alone": (2, 1.0, "neumann", 0.7, HALF_NORMAL),
-    "in space": (3, 0.5, "neumann", RANGE, STD),
-    "range alone": (2, 3.0, "robin", RANGE, 1.3),
 }
-SLOW = [pytest.param("range alone", marks=pytest.mark.slow)]
 
 
 class Case(NamedTuple):
@@ -76,7 +72,7 @@ class Case(NamedTuple):
     white: jax.Array
 
 
-@pytest.fixture(scope="module", params=[*list(CASES)[:-1], *SLOW])
+@pytest.fixture(scope="module", params=CASES)
 def case(request):
     dim, smoothness, boundary, correlation_range, std = CASES[request.param]
     prior = make(dim, smoothness, boundary, range=correlation_range, std=std)
@@ -118,16 +114,8 @@ def test_order_one():
 # --- distribution -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("length", "std"),
-    [
-        (RANGE, STD),
-        (half_normal(0.5), 1.3),
-        pytest.param(dist.Gamma(3.0, 5.0), uniform(0.2, 3.0), marks=pytest.mark.slow),
-    ],
-)
-def test_pointwise_std_is_that_of_draws(length, std):
-    prior = make(2, 1.0, num=2, range=length, std=std)
+def test_pointwise_std_is_that_of_draws():
+    prior = make(2, 1.0, num=2, range=half_normal(0.5), std=STD)
     rng = np.random.default_rng(5)
     whites = np.stack([prior.sample(rng) for _ in range(8000)])
     fields = all_of(prior, whites)
@@ -143,27 +131,8 @@ def test_pointwise_std_is_that_of_draws(length, std):
     assert distances(medians).max() > 6.0
 
 
-def test_parameters_are_lognormal(rng_key):
-    prior = make(2, 1.0)
-    whites = jax.random.normal(rng_key, (4000, prior.num_white))
-    draws = jax.jit(jax.vmap(prior.parameters))(whites)
-    assert list(draws) == ["prior_range", "prior_std"]
-    for unknown, values in zip((RANGE, STD), draws.values(), strict=True):
-        right = stats.lognorm(unknown.scale, scale=math.exp(unknown.location))
-        assert stats.kstest(np.asarray(values), right.cdf).pvalue > 1e-3
-        wrong = stats.lognorm(1.15 * unknown.scale, scale=math.exp(unknown.location))
-        assert stats.kstest(np.asarray(values), wrong.cdf).pvalue < 1e-3
-    white = jnp.zeros(prior.num_white)
-    np.testing.assert_allclose(
-        prior.parameters(white.at[0].set(1.0))["prior_range"], 0.7 * 1.6487212707
-    )
-    only = make(2, 1.0, range=0.7)
-    assert list(only.parameters(white[1:])) == ["prior_std"]
-
-
 FAMILIES = {
     "half-cauchy": (half_cauchy(0.6), stats.halfcauchy(scale=0.6)),
-    "uniform": (uniform(0.1, 0.9), stats.uniform(0.1, 0.8)),
     "gamma": (dist.Gamma(2.0, 3.0), stats.gamma(2.0, scale=1 / 3)),
 }
 
@@ -225,15 +194,10 @@ def test_a_known_parameter_may_be_an_array_without_axes():
     ("match", "changes"),
     [
         (r"^prior range: .*found a median of 2[0-9.]+", {"range": lognormal(3, 1)}),
-        (r"^prior std: .*found a median of 1[0-9.]+", {"std": lognormal(5.0, 1.0)}),
-        (r"^prior std: .*found -1\.0", {"std": -1.0}),
         (r"^prior std: .*at most 2, found 2\.5; ", {"std": lognormal(0.0, 2.5)}),
         (r"^prior range: .*positive number, found Normal", {"range": normal(1, 1)}),
         (r"^prior std: .*of a positive number", {"std": half_normal(np.ones(2))}),
         (r"^prior std: .*continuous distribution.*Poisson", {"std": dist.Poisson(1.0)}),
-        (r"^prior smoothness: ", {"smoothness": 0.5}),
-        (r"^prior mean: expected one number or 9", {"mean": np.zeros(5)}),
-        (r"^prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),
     ],
 )
 def test_bad_input_is_named(match, changes):

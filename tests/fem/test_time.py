@@ -134,38 +134,25 @@ def relative_error(found, exact):
     return np.abs(np.asarray(found) - exact).max() / np.ptp(exact)
 
 
-@pytest.mark.parametrize("dim", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_readings_are_those_of_exact_modes(dim):
-    mesh = box_mesh(dim, 7 - dim)
+def test_readings_are_those_of_exact_modes():
+    """With an unknown storage, which is one more coefficient, and solutions of several times."""
+    mesh, places, conditions = box_mesh(2, 5), places_in(2), all_that_changes(2)
     phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
-    places, conditions = places_in(dim), all_that_changes(dim)
-    model = assemble_poisson(mesh, observed(mesh, places), storage=STORAGE, **conditions)
+    model = assemble_poisson(
+        mesh, observed(mesh, places), storage=lognormal(median=1.0, factor=2.0),
+        solution_times=(0.3, 40.0), **conditions,
+    )  # fmt: skip
+    assert list(model.on_mesh.further) == ["storage"]
     modes = Modes(mesh, phi)
     exact = modes.readings(places)
-    found = evaluate(model, phi)
+    found, expansion = jax.jit(lambda model, c: model.expand(c))(model, np.append(phi, STORAGE))
     assert relative_error(found, exact) < TOLERANCE
     # Negative control: a storage that is 1 % larger is seen.
     assert relative_error(found, Modes(mesh, phi, 1.01 * STORAGE).readings(places)) > 10 * TOLERANCE
-    # The solution that is kept is that of the last reading.
-    _, expansion = jax.jit(lambda model, phi: model.expand(phi))(model, phi)
-    last = expansion.byproducts["solution"]
-    assert relative_error(last, modes.at(TIMES[-1])) < TOLERANCE
-    # So it is at other times, also later ones.
-    kept = assemble_poisson(
-        mesh, observed(mesh, places), storage=STORAGE, solution_times=(0.3, 40.0), **conditions
-    )
-    _, expansion = jax.jit(lambda model, phi: model.expand(phi))(kept, phi)
-    assert kept.solutions == ("solution", "solution_at_0.3", "solution_at_40")
-    for name, time in zip(kept.solutions, (TIMES[-1], 0.3, 40.0), strict=True):
+    # The solution that is kept is that of the last reading, and those at other times, also later.
+    assert model.solutions == ("solution", "solution_at_0.3", "solution_at_40")
+    for name, time in zip(model.solutions, (TIMES[-1], 0.3, 40.0), strict=True):
         assert relative_error(expansion.byproducts[name], modes.at(time)) < TOLERANCE
-    if dim == 2:
-        # Unknown, it is one more coefficient, and the same at the same value.
-        unknown = assemble_poisson(
-            mesh, observed(mesh, places), storage=lognormal(median=1.0, factor=2.0), **conditions
-        )
-        assert list(unknown.on_mesh.further) == ["storage"]
-        again = evaluate(unknown, np.append(phi, STORAGE))
-        np.testing.assert_allclose(again, found, rtol=1e-9)
 
 
 def test_an_initial_state_is_a_number_everywhere():
@@ -227,8 +214,6 @@ def test_a_storage_that_is_a_field_is_one_more_field():
     _, jacobian = jax.jit(lambda model, both: model.value_and_jacobian(both))(model, both)
     ends = [np.asarray(evaluate(model, both + step * along)) for step in (1e-4, -1e-4)]
     np.testing.assert_allclose(jacobian @ along, (ends[0] - ends[1]) / 2e-4, rtol=1e-5, atol=1e-7)
-    problem = inverse_problem(model, prior, known_noise(0.1), exact)
-    assert [name for name, _ in problem.prior.shapes] == ["log_conductivity", "log_storage"]
     other = matern_prior(box_mesh(2, 4), range=1.0, std=1.0, smoothness=1.0)
     with pytest.raises(InputError, match="storage: expected a prior of a field on this mesh"):
         assemble_poisson(mesh, observed(mesh, places), storage=other, **conditions)
@@ -250,9 +235,8 @@ def test_numbers_of_times_and_steps_cost_nothing_but_weights():
     assert [model.matrix.shape[0] for model in models] == [10, 400]
 
 
-@pytest.mark.parametrize("decades", [0.0, 1.0, 3.0])
-def test_sums_over_shifts_are_the_responses_of_all_modes(decades):
-    times = np.geomspace(2.0, 2.0 * 10**decades, 7)
+def test_sums_over_shifts_are_the_responses_of_all_modes():
+    times = np.geomspace(2.0, 2.0e3, 7)
     shifts, error = shifts_for(times)
     assert error <= TOLERANCE
     weights = response_weights(shifts, times)
@@ -269,10 +253,9 @@ def test_sums_over_shifts_are_the_responses_of_all_modes(decades):
     assert np.abs(coarse / exact - 1.0).max() > 10 * TOLERANCE
 
 
-@pytest.mark.parametrize("decades", [0.0, 2.0])
-def test_sums_over_shifts_are_the_responses_of_all_modes_to_oscillations(decades):
+def test_sums_over_shifts_are_the_responses_of_all_modes_to_oscillations():
     """Also where steps are met by the same shifts."""
-    frequencies = np.geomspace(0.5, 0.5 * 10**decades, 5)
+    frequencies = np.geomspace(0.5, 50.0, 5)
     rates = np.geomspace(1e-6, 1e5, 333)
     for times in ((), (0.7, 7.0)):
         shifts, error = shifts_for(times, frequencies)
@@ -326,37 +309,32 @@ def settled(modes, times, num_steps=1000, num_periods=6):
     return np.stack([np.interp(np.mod(times, period), at, row) for row in found])
 
 
-@pytest.mark.parametrize("dim", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_oscillations_are_those_of_small_steps_in_time(dim):
-    """By an independent stepper that has settled, and whose steps are halved."""
-    mesh, places, well = box_mesh(dim, 7 - dim), places_in(dim), (0.45,) * dim
+def test_oscillations_are_those_of_small_steps_in_time():
+    """By an independent stepper that has settled, and whose steps are halved.
+
+    Steps of another number add up with them.
+    """
+    mesh, places, well = box_mesh(2, 5), places_in(2), (0.45, 0.45)
     phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
     times = np.arange(12) * 0.9
     conditions = {
-        "source": 0.3,
+        "source": steps([[0.5, 1.3]], before=0.3),
         "dirichlet": {"left": TIDE},
         "robin": {"right": (EXCHANGE, DAYS)},
         "point_sources": [(well, PULSED)],
     }
     model = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **conditions)
-    found = evaluate(model, phi)
     modes = Modes(mesh, phi)
     probes = modes.basis.probes(places.T)
     exact, half = ((probes @ settled(modes, times, num)).ravel() for num in (1000, 500))
     assert relative_error(half, exact) < 5 * TOLERANCE  # the stepper stands
     exact += (exact - half) / 3.0  # of second order
-    assert relative_error(found, exact) < TOLERANCE
+    step = [modes.after_load(modes.source / 0.3, max(time - 0.5, 0.0)) for time in times]
+    exact += (probes @ np.stack(step, axis=1)).ravel()
+    assert relative_error(evaluate(model, phi), exact) < TOLERANCE
     late = conditions | {"point_sources": [(well, oscillation([[1.0, 2.0, 0.12]]))]}
     moved = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **late)
     assert relative_error(evaluate(moved, phi), exact) > 10 * TOLERANCE  # negative control
-    # Steps of one number and oscillations of another add up.
-    both = conditions | {"source": steps([[0.5, 1.3]], before=0.3)}
-    added = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **both)
-    alone = {"source": steps([[0.5, 1.0]]), "dirichlet": {"left": 0.0}}
-    alone |= {"robin": {"right": (EXCHANGE, 0.0)}}
-    step = assemble_poisson(mesh, observed(mesh, places, times), storage=STORAGE, **alone)
-    total = evaluate(added, phi) - evaluate(step, phi)
-    assert relative_error(total, exact) < 2 * TOLERANCE
 
 
 def averaged(mesh, places, times, lengths, orders=np.nan):
@@ -402,12 +380,13 @@ def test_moments_of_intervals_are_those_of_exact_modes():
     def readings(at):
         return modes.readings(places, at).reshape(len(places), -1)
 
-    exact = averages(readings, times, lengths, orders, np.unique(changes)).ravel()
-    assert relative_error(evaluate(model, phi), exact) < TOLERANCE
+    exact = averages(readings, times, lengths, orders, np.unique(changes))
+    found = evaluate(model, phi).reshape(exact.shape)
+    assert relative_error(found, exact) < TOLERANCE
     # Negative controls: the field at the ends of the intervals, and moments of another order.
-    assert relative_error(evaluate(model, phi), modes.readings(places, times)) > 100 * TOLERANCE
-    of_others = averages(readings, times, lengths, 2.0 * orders, np.unique(changes)).ravel()
-    assert relative_error(evaluate(model, phi), of_others) > 100 * TOLERANCE
+    assert relative_error(found, readings(times)) > 100 * TOLERANCE
+    others = averages(readings, times[-1:], lengths[-1:], [2.0], np.unique(changes))
+    assert relative_error(found[:, -1:], others) > 100 * TOLERANCE
     # Of what oscillates, as the mean of readings at times.
     tidal = {"source": 0.3, "dirichlet": {"left": TIDE}, "point_sources": [((0.45, 0.45), PULSED)]}
     means, points = (
@@ -417,7 +396,7 @@ def test_moments_of_intervals_are_those_of_exact_modes():
 
     def at_times(at):
         model = assemble_poisson(mesh, observed(mesh, places, at), storage=STORAGE, **tidal)
-        return np.asarray(replace(points, matrix=model.matrix)(phi)).reshape(len(places), -1)
+        return evaluate(replace(points, matrix=model.matrix), phi).reshape(len(places), -1)
 
     exact = averages(at_times, times, lengths, orders, np.arange(1.0, 9.0)).ravel()
     assert relative_error(evaluate(means, phi), exact) < 0.01 * TOLERANCE
@@ -546,8 +525,8 @@ def test_mistakes_are_one_line(tmp_path):
 
 
 def failures(problem):
-    """Number of failed projections of each draw of four chains after a short warm-up."""
-    run = sample(problem, "chmc", chains=4, warmup=30, draws=30, seed=1)
+    """Number of failed projections of each draw after a short warm-up."""
+    run = sample(problem, "chmc", chains=1, warmup=20, draws=30, seed=1)
     return np.concatenate([chain.stats["num_projection_failures"] for chain in run.chains])
 
 
