@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract_checks import assert_close, in_turn
+from contract_checks import assert_close
 
 from invlift.lift import jacobians
 from invlift.lift.jacobians import (
@@ -67,17 +67,13 @@ CASES = {
     "diagonal": (Diagonal(), of_own, 9),
     "triangular": (Triangular(), of_those_before, 9),
     "dense, wide": (Dense(11), lambda own: of_own(own)[:5] + jnp.prod(own[5:]), 11),
-    "dense, square": (Dense(6), lambda own: of_own(own) + jnp.sum(own**2), 6),
     "dense, large": (Dense(40), lambda own: of_own(own)[:35] + jnp.prod(own[35:]), 40),
     "block diagonal, wide": (BlockDiagonal(7, 3), partial(of_groups, height=2), 21),
-    "block diagonal, square": (BlockDiagonal(7, 2), partial(of_groups, height=2), 14),
     "block bidiagonal, wide": (BlockBidiagonal(7, 3), partial(of_neighbours, height=2), 21),
-    "block bidiagonal, square": (BlockBidiagonal(7, 2), partial(of_neighbours, height=2), 14),
     "block diagonal, large": (BlockDiagonal(7, 8), partial(of_groups, height=8), 56),
     "block bidiagonal, large": (BlockBidiagonal(7, 8), partial(of_neighbours, height=8), 56),
     "grouped": (Grouped(GROUPS, 5, 2), partial(of_unequal_groups, width=2), 21),
     "grouped, large": (Grouped(GROUPS, 5, 7), partial(of_unequal_groups, width=7), 46),
-    "block bidiagonal, one by one": (BlockBidiagonal(7, 1), partial(of_neighbours, height=1), 7),
 }
 
 
@@ -173,25 +169,15 @@ class Composed(Module, settings=True):
         return with_columns(self.own, self.num_columns, position)
 
 
-#: As wide ones, of which the same is computed.
-SLOW = {name for name in CASES if "square" in name or "one by one" in name}
-#: The first case of each structure: what is beside it only calls what a core offers alone.
-FIRST = {type(structure): name for name, (structure, *_) in reversed(CASES.items())}
-
-
-@pytest.mark.parametrize("name", in_turn(CASES, CASES.keys() - SLOW))
+@pytest.mark.parametrize("name", CASES)
 def test_structure(name):
     check_structure(*CASES[name])
 
 
-@pytest.mark.parametrize("name", in_turn(FIRST.values(), {"diagonal", "block diagonal, wide"}))
-def test_with_few_columns_beside(name):
-    check_structure(*CASES[name], 2)
-
-
-@pytest.mark.parametrize("name", in_turn(["diagonal", "block bidiagonal, wide"], {"diagonal"}))
-def test_with_more_columns_beside_than_constraints(name):
-    check_structure(*CASES[name], 25)
+@pytest.mark.parametrize(("name", "num"), [("block diagonal, wide", 2), ("diagonal", 25)])
+def test_with_columns_beside(name, num):
+    """What is beside only calls what each core offers alone: fewer than constraints, or more."""
+    check_structure(*CASES[name], num)
 
 
 def test_every_structure_is_tried():
@@ -251,9 +237,14 @@ def test_columns_a_million_times_larger_than_the_core_keep_their_digits():
     assert np.abs(plain - exact).max() > 1e-6
 
 
+@jax.jit
+def log_determinants(jacobian):
+    return jacobian.inner().log_determinant(), jacobian.inner(jacobian).log_determinant()
+
+
 def test_a_jacobian_without_full_rank_has_no_finite_gram_term():
-    _, jacobian = differentiate(lambda at: jnp.stack([at[0], 2.0 * at[0]]), jnp.ones(2), Dense(2))
-    assert not np.isfinite(jacobian.inner().log_determinant())
+    jacobian = DenseJacobian(jnp.array([[1.0, 0.0], [2.0, 0.0]]))
+    assert not np.isfinite(log_determinants(jacobian)[0])
 
 
 ROW = np.random.default_rng(4).standard_normal((200, 2, 1))
@@ -276,6 +267,6 @@ SINGULAR = {
 @pytest.mark.parametrize("kind", SINGULAR)
 def test_a_product_that_is_not_positive_is_no_number(kind):
     """And not the logarithm of a determinant's size, by which a draw might be accepted."""
-    jacobian = jax.tree.map(jnp.asarray, SINGULAR[kind]())
-    assert np.isnan(jacobian.inner().log_determinant())
-    assert not np.isnan(jacobian.inner(jacobian).log_determinant())  # negative control
+    found, of_two = log_determinants(jax.tree.map(jnp.asarray, SINGULAR[kind]()))
+    assert np.isnan(found)
+    assert not np.isnan(of_two)  # negative control
