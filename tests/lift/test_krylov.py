@@ -35,8 +35,8 @@ def test_residual_meets_the_tolerance_and_hardly_more(tolerance, spread):
     assert error > 1e-3 * spread * tolerance
 
 
-@pytest.mark.parametrize("num_products", [1, 2, 5])
-def test_residual_is_the_least_in_the_krylov_space(num_products):
+def test_residual_is_the_least_in_the_krylov_space():
+    num_products = 5
     rng = np.random.default_rng(2)
     matrix, rhs = near_identity(rng, 0.5), rng.standard_normal(SIZE)
     found = conjugate_residuals(lambda x: matrix @ x, jnp.asarray(rhs), 0.0, num_products)

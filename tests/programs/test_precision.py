@@ -34,17 +34,8 @@ def test_imports_change_nothing_and_double_precision_is_switched_on_when_asked_f
     assert NOTE not in errors
 
 
-@pytest.mark.parametrize(
-    "use", ["import invlift\ninvlift.lognormal", "from invlift import Unknown, sample"]
-)
-def test_the_first_name_that_is_used_switches_it_on_and_says_so_once(use):
-    words, errors = outcome("import jax", use, "invlift = __import__('invlift')",
-                            "invlift.normal", PRINT)  # fmt: skip
-    assert words == ["float64"], errors
-    assert errors.count(NOTE) == 1
-
-
-def test_workers_have_it_too_and_do_not_say_so_again(tmp_path):
+def test_the_first_name_that_is_used_switches_it_on_and_says_so_once(tmp_path):
+    """In workers too, without a word."""
     script = tmp_path / "script.py"
     script.write_text("""import multiprocessing
 import invlift
@@ -61,31 +52,27 @@ if __name__ == "__main__":
 
 def test_nothing_is_switched_once_jax_has_started():
     """What is refused then says what to do."""
-    lines = "import invlift, jax", PRINT, "invlift.lognormal", PRINT, "invlift.inverse_problem"
-    words, errors = outcome(*lines)
-    assert words == ["float32", "float32"], errors
-    assert NOTE not in errors
     prior = "invlift.StandardNormalPrior(jax.numpy.zeros(2))"
     call = f"invlift.inverse_problem(None, {prior}, None, [1.0])"
-    _, errors = outcome("import invlift, jax", PRINT, call)
+    words, errors = outcome("import invlift, jax", PRINT, "invlift.lognormal", PRINT, call)
+    assert words == ["float32", "float32"], errors
+    assert NOTE not in errors
     assert "call invlift.enable_x64() before the first array" in errors
 
 
-def test_a_user_who_has_asked_for_single_or_double_precision_is_not_told():
-    lines = "import invlift, jax", "invlift.lognormal", PRINT
-    for value, dtype in (("0", "float32"), ("1", "float64")):
-        words, errors = outcome(*lines, JAX_ENABLE_X64=value)
-        assert words == [dtype], errors
-        assert NOTE not in errors
-
-
-def test_what_needs_no_jax_does_not_import_it():
+def test_a_user_who_has_asked_for_single_precision_is_not_told():
+    """And what needs no JAX does not import it."""
     words, errors = outcome(
         "import sys, invlift",
         "invlift.InputError, invlift.__version__",
         "print('jax' in sys.modules)",
+        "import jax",
+        "invlift.lognormal",
+        PRINT,
+        JAX_ENABLE_X64="0",
     )
-    assert words == ["False"], errors
+    assert words == ["False", "float32"], errors
+    assert NOTE not in errors
 
 
 MESH = box_mesh(2, 2)
