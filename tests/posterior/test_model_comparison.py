@@ -8,7 +8,7 @@ import pytest
 from posterior_cases import LinearModel, normal_posterior
 
 from invlift.errors import InputError
-from invlift.posterior.output.run_folder import read_posterior, read_record
+from invlift.posterior.output.run_folder import read_posterior
 from invlift.posterior.statistics.model_comparison import compare_runs
 
 with warnings.catch_warnings():
@@ -128,7 +128,3 @@ def test_runs_of_other_readings_are_refused(folders):
     of_pairs.fit.__dict__["_leave_one_out"] = replace(loo, elpd=loo.elpd[::2])
     with pytest.raises(InputError, match=r"expected 8 densities of .*, found 4, of vectors"):
         compare_runs({"first": first, "of_pairs": of_pairs})
-
-
-def test_what_a_run_was_judged_is_kept(folders):
-    assert read_record(folders / "a").verdict.is_converged

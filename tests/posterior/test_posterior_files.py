@@ -242,12 +242,3 @@ def test_readings_and_predictions_are_a_table(written):
 def test_parts_that_do_not_fit_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
         make_posterior(**changes)
-
-
-def test_asking_for_what_was_not_stored():
-    with pytest.raises(InputError, match="'nothing'"):
-        make_posterior().draws("nothing")
-    with pytest.raises(InputError, match="sensors"):
-        make_posterior(sensors=None).fit.sensors()
-    with pytest.raises(InputError, match="positive"):
-        make_posterior(prior_sd=0.0).fields()

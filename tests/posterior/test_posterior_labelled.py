@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
-from normal_noise import NormalNoise
 from posterior_cases import (
     Chain,
     box,
@@ -17,7 +16,7 @@ from posterior_cases import (
 from scipy.stats import norm
 
 from invlift.errors import InputError
-from invlift.posterior import Posterior, Quantity, Readings
+from invlift.posterior import Quantity
 from invlift.posterior.statistics.labelled import read_groups, save_netcdf
 from invlift.posterior.statistics.scalars import SUMMARY_COLUMNS
 
@@ -96,24 +95,6 @@ def test_predictive_draws_add_the_noise_and_repeat():
     parts = dataset(first, "posterior")
     noise = (observed - parts["predicted"]) / parts["sigma"]
     assert float(noise.std()) == pytest.approx(1.0, abs=0.03)
-
-
-def test_noise_scale_of_each_sensor_is_labelled_used_and_summarised():
-    rng = np.random.default_rng(2)
-    sigma = np.array([0.1, 10.0]) * np.exp(0.1 * rng.normal(size=(2, 500, 2)))
-    chains = [Chain({"predicted": np.zeros((500, 2)), "sigma": each}) for each in sigma]
-    posterior = Posterior(
-        chains,
-        [Quantity("sigma", {"sensor": None})],
-        sensors=Readings(np.ones(2)),
-        noise=NormalNoise(np.ones(2)),
-    )
-    data = posterior.to_arviz()
-    assert dataset(data, "posterior")["sigma"].dims == ("chain", "draw", "sensor")
-    noise = dataset(data, "posterior_predictive")["observed"].values
-    np.testing.assert_allclose(noise.std(axis=(0, 1)), [0.1, 10.0], rtol=0.1)
-    assert list(posterior.summary().index) == ["sigma[0]", "sigma[1]"]
-    np.testing.assert_allclose(posterior.summary()["mean"], sigma.mean(axis=(0, 1)))
 
 
 def test_other_quantities_of_noise_and_prior_are_taken_by_name(tmp_path):

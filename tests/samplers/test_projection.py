@@ -5,12 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sampler_cases import (
-    PLANE,
     SEMI_AXES,
     RelativeDensity,
     flat,
     on_ellipse,
-    on_plane,
     on_sphere,
     on_torus,
 )
@@ -63,26 +61,15 @@ def test_projection_finds_the_nearest_root(constraint_fn, metric):
         assert abs(found @ (metric * found) - 1.0) < 1e-10
 
 
-def test_linear_constraint_is_met_from_the_start():
-    system = RelativeDensity(on_plane, flat)
-    origin = np.array([3.0, -1.0, 2.0, 0.5, -4.0])
-    projection = project(system, np.zeros(5), origin)
-    expected = origin - np.linalg.pinv(PLANE) @ (PLANE @ origin - [0.7, -0.4])
-    np.testing.assert_allclose(projection.position, expected, atol=1e-13)
-    # The one evaluation only finds that nothing is left to do.
-    assert projection.work[0] == 1
-
-
 class WithThirdDerivative(ManifoldNormalSpace):
     """Which costs more than it saves here, as it is made by automatic differentiation."""
 
     max_derivative = 3
 
 
-@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("order", [3, 4])
 def test_order_of_convergence(order):
     """Each error is about that power of the last."""
-    method = RETRACTIONS["newton"] if order == 2 else CHEBYSHEV
     space_class = WithThirdDerivative if order == 4 else ManifoldNormalSpace
     system = RelativeDensity(on_torus, flat)
     rough = np.array([1.2, 1.5, 0.3])
@@ -96,7 +83,7 @@ def test_order_of_convergence(order):
         root = project(system, position, origin).multiplier
         off = root + 0.05 * size
         space = space_class(*system.on_normal_space(point, origin))
-        step, _ = method.correct(system, point, space, off)
+        step, _ = CHEBYSHEV.correct(system, point, space, off)
         return jnp.abs(off + step - root)[0]
 
     sizes = np.geomspace(0.05, 0.4, 6)
@@ -125,17 +112,6 @@ def test_line_that_misses_the_manifold_is_reported_as_not_converged():
     projection = project(system, jnp.asarray([0.0, 1.0, 0.0]), jnp.asarray([1.5, 0.0, 0.0]))
     assert not projection.is_converged
     assert projection.work[0] <= CHEBYSHEV.max_iterations
-
-
-def test_constraint_that_is_not_finite_stops_the_search_at_once():
-    def nan_away_from_one(position):
-        first, second = position[:1], position[1:]
-        return jnp.where(jnp.abs(first - 1.0) < 0.1, first - 1.0 + second**2, jnp.nan)
-
-    system = RelativeDensity(nan_away_from_one, flat)
-    projection = project(system, jnp.asarray([1.0, 0.0]), jnp.asarray([1.0, 1.0]))
-    assert not projection.is_converged
-    assert projection.work[0] < 5
 
 
 def test_projected_momentum_is_tangent_and_the_rest_is_normal():
