@@ -13,7 +13,7 @@ from invlift.problems.choice import lift_choice
 pytestmark = [pytest.mark.slow, pytest.mark.long_chains]
 
 #: 127 nodes; at the truth readings are off by 11 standard deviations, the median by 2.
-NUM_RINGS, NUM_SENSORS, NOISE, NUM_SETS = 6, 100, 0.25, 8
+NUM_RINGS, NUM_SENSORS, NOISE, NUM_SETS = 6, 100, 0.25, 5
 
 
 def is_calibrated(held: np.ndarray, errors: np.ndarray) -> np.ndarray:

@@ -32,13 +32,11 @@ class Given(ManifoldTarget):
 class InParts(Module):
     """The same without, in two parts."""
 
-    num_parts: int = static(default=2)
     has_gram_term: bool = static(default=True)
     dimension = 3
 
     def parts(self, position):
-        given = (Given(fixed, position[fixed], self.has_gram_term) for fixed in (0, 1))
-        return tuple(given)[: self.num_parts]
+        return tuple(Given(fixed, position[fixed], self.has_gram_term) for fixed in (0, 1))
 
     def describe_position(self, position):
         return {"position": position}, {}
@@ -64,7 +62,7 @@ def exact_moments():
     return (mass * values).sum((1, 2)) / mass.sum()
 
 
-def moments(target, draws=3000, chains=4, **options):
+def moments(target, draws=2000, chains=4, **options):
     run = sample(target, Alternate(), chains=chains, warmup=200, draws=draws, seed=2, **options)
     position = stacked(run, "position")[..., :2]
     return run, np.concatenate([position, position**2], axis=-1)
@@ -81,10 +79,9 @@ def test_parts_in_turn_have_the_whole_distribution():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"num_parts": 1}, {"has_gram_term": False}])
-def test_one_part_alone_or_another_density_is_wrong(options):
-    """Negative controls."""
-    _, found = moments(InParts(**options), draws=1500)
+def test_another_density_is_wrong():
+    """Negative control."""
+    _, found = moments(InParts(has_gram_term=False), draws=1500)
     with pytest.raises(AssertionError):
         assert_mean_within(found, exact_moments(), min_ess=400)
 
