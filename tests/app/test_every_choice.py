@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import xarray as xr
 from choices import covering, options_of
-from command_line import call
 from problem_files import REMOVED, build, trace_a_step, write_problem
+from run_folders import run_from_prior
 from structured import box_mesh
 
+from invlift.app.checks.field import check_tables
 from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
 
@@ -25,8 +26,6 @@ SENSORS = (
 VOLTAGES = "a,b,m,n,value,sigma,group\n1,2,3,1,0.4,0.1,old\n2,3,1,2,0.7,0.1,new\n"
 #: In the unified data format: electrodes on the upper side, and readings.
 LINE = "4\n# x z\n0.2 1\n0.4 1\n0.6 1\n0.8 1\n2\n# a b m n r err/%\n1 2 3 4 0.4 5\n2 3 4 1 0.7 5\n"
-#: Of a few draws; readings of this small body are no model's.
-FEW = ["--chains", "2", "--warmup", "10", "--draws", "20", "--anyway"]
 
 
 def with_column(sensors, column, names):
@@ -34,16 +33,6 @@ def with_column(sensors, column, names):
     header, *rows = sensors.splitlines()
     rows = [f"{row},{name}" for row, name in zip(rows, cycle(names), strict=False)]
     return "\n".join([f"{header},{column}", *rows])
-
-
-def run(path):
-    out = path.parent / "results"
-    assert call("run", path, *FEW, "--out", out) in (0, 3)
-    read_problem(out / "problem.toml")
-    with xr.open_dataset(out / "posterior.nc", group="posterior") as draws:
-        assert draws.sizes["chain"] == 2
-        assert draws.sizes["draw"] == 20
-        assert all(np.isfinite(values).all() for values in draws.values())
 
 
 # Documentation ------------------------------------------------------------------------------------
@@ -176,31 +165,31 @@ def test_what_the_documentation_shows_is_built(tmp_path):
     assert not refusals(tmp_path, build)
 
 
-#: What is unlike the others once it is built, by its first table and key.  Runs of a field, of
-#: contacts, of a line and in time are those of test_cli, test_electrode_tables and test_times.
-RUN = {
+#: What is unlike the others once it is built, by its first table and key.
+FAMILIES = {
     "layers": ("prior", "layer"),
     "experiments": ("experiment", "east"),
     "unknown conditions": ("pde", "source"),
     "surveys": ("survey", "after"),
     "fractures": ("pde", "lines"),
 }
-#: Those that are looked over instead of run, in two thirds of the time.
-CHECKED = "layers", "experiments", "fractures"
 
 
-@pytest.mark.slow  # each compiles a program
-@pytest.mark.parametrize("family", RUN)
-def test_what_the_documentation_shows_runs(family, tmp_path):
-    table, key = RUN[family]
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_the_documentation_shows_has_results(family, tmp_path):
+    table, key = FAMILIES[family]
     of_family = (each for each in SHOWN.values() if key in each.get(table, {}))
     content = next(each for each in of_family if family != "unknown conditions"
                    or isinstance(each["pde"]["source"], dict))  # fmt: skip
     path = write_shown(tmp_path, content)
-    if family in CHECKED:
-        assert call("check", path) in (0, 3)
-    else:
-        run(path)
+    problem = build(path)
+    assert all(each.level != "bad" for each in check_tables(problem, read_problem(path)))
+    run = run_from_prior(problem)
+    problem.posterior(run).write(tmp_path / "out")
+    with xr.open_dataset(tmp_path / "out" / "posterior.nc", group="posterior") as draws:
+        assert {*run.chains[0].draws} <= {*draws}
+        assert all(np.isfinite(values).all() for values in draws.values())
 
 
 # Choices ------------------------------------------------------------------------------------------
