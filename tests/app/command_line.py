@@ -56,7 +56,7 @@ def start(*arguments, places=None, program=("-m", "invlift")):
 
 
 def start_held(number, *arguments, **options):
-    """Start a command that waits at an iteration or a simulation, and waits now.
+    """Start a command that waits at an iteration, and waits now.
 
     It goes on after a signal or :func:`let_go`.
     """

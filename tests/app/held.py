@@ -1,9 +1,8 @@
-"""The command line, with chains and simulations that wait: ``python held.py NUMBER run ...``.
+"""The command line, with chains that wait: ``python held.py NUMBER run ...``.
 
-Chains wait at an iteration of that number until all have come there, simulations from the one of
-that number on; then nothing goes on until the command is stopped or a line comes on standard input.
-So a test acts in the middle of a run, however fast the machine is.  A line "held" on standard error
-says that they wait.
+Chains wait at an iteration of that number until all have come there; then nothing goes on until the
+command is stopped or a line comes on standard input.  So a test acts in the middle of a run,
+however fast the machine is.  A line "held" on standard error says that they wait.
 """
 
 import os
@@ -11,13 +10,12 @@ import sys
 import threading
 
 from invlift.__main__ import main
-from invlift.app.studies.calibrate import _Task
 from invlift.posterior.output import report
 from invlift.samplers.chains import parallel, workers
 from invlift.samplers.chains.parallel import _Scheduler
 
 NUMBER = int(sys.argv.pop(1))
-hand_out, simulate = _Scheduler._hand_out, _Task.simulate
+hand_out = _Scheduler._hand_out
 usual = parallel.SAVE_INTERVAL, workers.LOCAL_SECONDS
 is_let_go = threading.Event()
 waiting = []
@@ -31,8 +29,7 @@ def wait_for(is_stopped):
 
 def held_hand_out(scheduler, chain, goal, running, **options):
     state = scheduler._states.get(chain)
-    is_of_calibration = scheduler._store is None
-    if is_let_go.is_set() or is_of_calibration or not state or state.position.iteration < NUMBER:
+    if is_let_go.is_set() or not state or state.position.iteration < NUMBER:
         hand_out(scheduler, chain, goal, running, **options)
         return
     waiting.append(chain)
@@ -40,12 +37,6 @@ def held_hand_out(scheduler, chain, goal, running, **options):
         wait_for(scheduler._is_stopped.is_set)
         for each in waiting:
             hand_out(scheduler, each, goal, running)
-
-
-def held_simulation(task, simulation):
-    if simulation >= NUMBER and not is_let_go.is_set():
-        wait_for(lambda: False)
-    return simulate(task, simulation)
 
 
 def listen():
@@ -56,7 +47,7 @@ def listen():
 
 # Block by block, each of which is saved.
 parallel.SAVE_INTERVAL = workers.LOCAL_SECONDS = 0.0
-_Scheduler._hand_out, _Task.simulate = held_hand_out, held_simulation
+_Scheduler._hand_out = held_hand_out
 report.write_report = lambda *parts: parts[2].touch() or parts[2]  # drawn by the tests of pages
 threading.Thread(target=listen, daemon=True).start()
 main()
