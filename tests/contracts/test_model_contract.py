@@ -314,7 +314,7 @@ MATRIX = np.array([[1.0, -1.0, 0.0], [0.5, 0.0, 2.0], [0.0, 1.0, 1.0]])
 #: Of the field, an exchange, an offset and a storage, of which the second and last are positive.
 CENTRE = np.array([*9 * [0.0], 3.0, 0.0, 3.0])
 #: Classes, what makes a model of one, sizes, spreads and centres of coefficients, and steps from
-#: these: longer ones in time, where weights of 1e3 that cancel cost three digits.
+#: these: longer ones in time and of electrodes, where large numbers that cancel cost digits.
 MODELS = {
     "equation, any element": (LinearEquation, equation, 13),
     "equation, affine": (LinearEquation, affine_equation, 13, 1.0),
@@ -345,6 +345,7 @@ MODELS = {
         12,
         0.3,
         np.repeat([0.0, 2.0], [9, 3]),
+        5.0 * STEPS[:4],
     ),
     "corrected": (Combinations, lambda: Combinations(off(curved), MATRIX), 5),
     "function": (JaxFunction, lambda: JaxFunction(curved), 5),
