@@ -3,11 +3,17 @@
 from command_line import call, strict_json
 from problem_files import write_problem
 
+from invlift.problems.starts.search import PHASES
+
 QUICK = {"sampler.draws": 4, "sampler.warmup": 4, "sampler.chains": 1, "noise.sigma": 0.4}
+QUICK |= {"sampler.method": "pcn"}
 
 
-def test_check_and_run_refuse_it_in_the_same_words_and_who_insists_is_told(tmp_path, capsys):
+def test_check_and_run_refuse_it_in_the_same_words_and_who_insists_is_told(
+    tmp_path, capsys, monkeypatch
+):
     """A range in another unit; of other findings `check` and `run` tell alike."""
+    told = []
     bad = write_problem(tmp_path / "bad", QUICK | {"prior.range": 0.001})
     assert call("check", bad) == 3
     printed = capsys.readouterr().out
@@ -19,11 +25,13 @@ def test_check_and_run_refuse_it_in_the_same_words_and_who_insists_is_told(tmp_p
     assert line.removeprefix(" bad  ") in refusal
     assert refusal.endswith("run it with --anyway")
     assert not (bad.parent / "out").exists()
-    # Negative control.
+    # Negative control; `check` tells its parts.
+    monkeypatch.setattr(PHASES, "info", lambda text, *args, **_: told.append(text % args))
     assert call("check", write_problem(tmp_path / "good", QUICK)) == 0
     printed = capsys.readouterr().out
     assert "bad  prior" not in printed
     assert "mesh error: " in printed
+    assert {"checking mesh, tables and prior", "checking derivatives"} <= set(told)
     # Who insists is told in the verdict.
     assert call("run", bad, "--anyway") == 3
     printed = capsys.readouterr().out

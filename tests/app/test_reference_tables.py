@@ -1,7 +1,6 @@
 """Voltages less those of a reference body: problem files, their mistakes, and what drops out."""
 
 import numpy as np
-import pytest
 import scipy.io
 from problem_files import REMOVED, are_same, assert_named, build, readings, write_problem
 from refusals import refused
@@ -31,44 +30,38 @@ def write(folder, changes=None, body=None, tank=None):
         "observations": {"file": "body.mat"},
         "observations.reference": {"file": "tank.mat", "conductivity": 2.0},
     }
-    given = sections | (changes or {})
-    if given["observations.reference"] is REMOVED:
-        del given["observations.reference"]
-    path = write_problem(folder, given)
+    path = write_problem(folder, sections | (changes or {}))
     scipy.io.savemat(folder / "body.mat", body or matrices(BODY))
     names = ("Injref", "Mpat", "Uelref")
     scipy.io.savemat(folder / "tank.mat", tank or matrices(TANK, names))
     return path
 
 
-def without_reference(folder, changes=None):
-    return build(write(folder, {"observations.reference": REMOVED} | (changes or {})))
-
-
 def test_readings_are_those_of_the_body_less_those_of_the_reference(tmp_path):
     """Of a known reference and of an unknown one, whose logarithm is normal."""
-    changes = {"electrodes.impedance": UNKNOWN}
-    known = build(write(tmp_path, changes))
-    body = without_reference(tmp_path / "b", changes).model
-    changes |= {"observations.reference.conductivity": LOGNORMAL}
-    unknown = build(write(tmp_path / "c", changes))
-    np.testing.assert_allclose(unknown.sensors.values, (BODY - TANK).ravel(), rtol=1e-12)
-    size = unknown.mesh.num_nodes
+    problem = build(write(tmp_path))
+    np.testing.assert_allclose(problem.sensors.values, (BODY - TANK).ravel(), rtol=1e-12)
+    model, size = problem.model, problem.mesh.num_nodes
     phi, behind = np.linspace(-1.0, 1.0, size), np.array([0.1, 0.2, 0.3, 0.4])
-    of_body = readings(body, np.append(phi, behind))
-    for problem, value, own in ((known, 2.0, []), (unknown, 3.0, [np.log(3.0)])):
-        found = readings(problem.model, np.concatenate([phi, behind, own]))
-        of_tank = readings(body, np.append(np.full(size, np.log(value)), behind))
-        assert np.abs(of_body - of_tank).max() > 0.1
-        np.testing.assert_allclose(found, of_body - of_tank, rtol=1e-11, atol=1e-13)
-    assert "log_reference_conductivity" not in known.model.on_mesh.further
-    law = unknown.model.on_mesh.further["log_reference_conductivity"]
+    assert np.abs(readings(model, phi)).max() > 0.1
+    np.testing.assert_allclose(readings(model, np.full(size, np.log(2.0))), 0.0, atol=1e-13)
+    changes = {"electrodes.impedance": UNKNOWN}
+    known = build(write(tmp_path / "b", changes)).model
+    changes |= {"observations.reference.conductivity": LOGNORMAL}
+    unknown = build(write(tmp_path / "c", changes)).model
+    for model, value, own in ((known, 2.0, []), (unknown, 3.0, [np.log(3.0)])):
+        at = np.concatenate([phi, behind, own])
+        np.testing.assert_allclose(model.model.body.at(at), np.append(phi, behind))
+        expected = np.append(np.full(size, np.log(value)), behind)
+        np.testing.assert_allclose(model.model.reference.at(at), expected)
+    np.testing.assert_allclose(readings(unknown, np.append(expected, np.log(3.0))), 0.0, atol=1e-13)
+    law = unknown.on_mesh.further["log_reference_conductivity"]
     np.testing.assert_allclose([law.mean, law.sd], np.log([2.0, 1.5]), rtol=1e-12)
     finer = build(write(tmp_path / "d", changes | {"mesh.refine_solution": 1})).model
-    assert are_same(unknown.model.on_mesh.refined(), finer)
+    assert are_same(unknown.on_mesh.refined(), finer)
     for conductivity in (0.0, np.inf, np.nan):
         with refused("reference, conductivity: expected a positive number"):
-            difference_to_reference(body, conductivity)
+            difference_to_reference(unknown, conductivity)
 
 
 def test_offsets_of_pairs_drop_out(tmp_path):
@@ -110,26 +103,22 @@ def test_repeated_readings_are_less_those_of_their_survey(tmp_path):
 NAMES = ("Injref", "Mpat", "Uelref")
 
 
-@pytest.mark.parametrize(
-    ("changes", "tank", "parts"),
-    [
+def test_mistakes_are_named(tmp_path):
+    wide = np.pad(TANK, ((0, 0), (0, 1))), NAMES, np.pad(CURRENTS, ((0, 0), (0, 1)))
+    conductivity = "observations.reference.conductivity"
+    for changes, tank, parts in (
         ({}, matrices(TANK, NAMES, 1.01 * CURRENTS), ["body.mat, row 1", "in", "tank.mat"]),
         ({}, matrices(TANK[:2], NAMES, CURRENTS[:2]), ["body.mat, row 7", "found no further"]),
         ({}, matrices(TANK, NAMES, pairs=PAIRS[:, [1, 0, 2, 3]]),
          ["body.mat, row 1", "found none"]),
-        ({}, matrices(np.pad(TANK, ((0, 0), (0, 1))), NAMES, np.pad(CURRENTS, ((0, 0), (0, 1))),
-                      np.eye(5)[:4] - np.eye(5)[1:]),
+        ({}, matrices(*wide, np.eye(5)[:4] - np.eye(5)[1:]),
          ["tank.mat", "currents of 4 electrodes", "found 5"]),
         ({}, matrices(np.nan * TANK, NAMES), ["tank.mat", "NaN throughout"]),
         ({"observations.reference.columns": {"curent": "Injref"}}, None,
          ["[observations] reference.columns.curent", "one of current"]),
-        ({"observations.reference.conductivity": UNKNOWN}, None,
-         ["[observations] reference.conductivity", "lognormal"]),
-        ({"observations.reference.conductivity": -1.0}, None,
-         ["[observations] reference.conductivity", "a positive number"]),
+        ({conductivity: UNKNOWN}, None, [f"[observations] {conductivity[13:]}", "lognormal"]),
+        ({conductivity: -1.0}, None, [f"[observations] {conductivity[13:]}", "a positive number"]),
         ({"electrodes": {"surface": "top"}}, None,
          ["[electrodes] with an area", "[observations.reference]"]),
-    ],
-)  # fmt: skip
-def test_mistakes_are_named(tmp_path, changes, tank, parts):
-    assert_named(write(tmp_path, changes, tank=tank), parts)
+    ):  # fmt: skip
+        assert_named(write(tmp_path, changes, tank=tank), parts)
