@@ -18,9 +18,8 @@ class Notebook:
         self.texts = []
 
     def display(self, data, *, raw, display_id):
-        assert raw
         assert display_id
-        self.update(data, raw=True)
+        self.update(data, raw=raw)
         return self
 
     def update(self, data, *, raw):
