@@ -181,12 +181,6 @@ def test_without_a_mean_square_the_median_stands_for_all():
     assert square == pytest.approx(1.0 / (2.0 * 1.0) / centre**2, rel=1e-6)
 
 
-def test_a_known_parameter_may_be_an_array_without_axes():
-    (found,) = make(2, 1.0, num=2, range=RANGE, std=jnp.asarray(0.5)).nominal
-    assert type(found.std) is float
-    assert found.std == 0.5
-
-
 # --- trouble ------------------------------------------------------------------------------------
 
 

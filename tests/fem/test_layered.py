@@ -32,9 +32,6 @@ def root_of(prior):
     return tangent.push(jnp.eye(prior.num_white))
 
 
-mean_of = jax.jit(lambda prior: prior.transform(jnp.zeros(prior.num_white)))
-
-
 def covariance_of(prior):
     root = np.asarray(root_of(prior))
     return root @ root.T
@@ -58,15 +55,6 @@ def test_each_layer_has_the_field_of_a_body_of_its_own(mesh, prior):
     assert not found[np.ix_(low, high)].any()
     whole = covariance_of(matern_prior(mesh, **LOW))
     assert whole[np.ix_(np.unique(mesh.cells[low]), np.unique(mesh.cells[high]))].max() > 0.1
-
-
-def test_means_of_layers(mesh, prior):
-    is_low = np.isin(np.arange(mesh.num_cells), mesh.cells_of("low"))
-    np.testing.assert_allclose(mean_of(prior), np.where(is_low, 2.0, 0.0), rtol=1e-14)
-    ramp = mesh.point_fields["ramp"]
-    bent = layered_prior(mesh, {"low": LOW | {"mean": ramp}, "high": HIGH})
-    expected = np.where(is_low, ramp[mesh.cells].mean(axis=1), 0.0)
-    np.testing.assert_allclose(mean_of(bent), expected, rtol=1e-13)
 
 
 def test_what_is_unknown_has_the_name_of_its_layer(mesh, prior):
@@ -105,13 +93,3 @@ def test_layers_must_not_overlap(mesh):
     twice = mesh_from_arrays(mesh.points, mesh.cells, subdomains=groups)
     with pytest.raises(InputError, match=rf"cell {groups['low'][3]}: .*found 2"):
         layered_prior(twice, {"low": LOW, "high": HIGH})
-
-
-def test_layers_of_tetrahedra():
-    mesh = box_mesh(3, 2)
-    low = {"range": 0.6, "std": 0.5, "smoothness": 0.5}
-    prior = layered_prior(mesh, {"low": low, "high": low | {"mean": 2.0}})
-    mean = np.asarray(mean_of(prior))
-    np.testing.assert_allclose(mean[mesh.cells_of("high")], 2.0, rtol=1e-12)
-    deviations = np.linalg.norm(root_of(prior), axis=1)
-    np.testing.assert_allclose(prior.pointwise_std(), deviations, rtol=1e-10)
