@@ -82,6 +82,27 @@ def test_steps_stay_return_and_keep_the_energy_to_second_order(metric):
     np.testing.assert_allclose(slopes, 2.0, atol=0.3)
 
 
+def on_ellipsoid(x, data):
+    return (x @ (SQUARES * x) - 1.0)[None]
+
+
+SQUARES, SLOPE = np.array([1.0, 4.0, 9.0]), np.array([0.6, -1.0, 1.6])
+
+
+def test_potential_is_that_of_the_density_and_of_volumes_in_the_metric():
+    """Where the Gram matrix is another at each position, as it is not on spheres and Stiefel."""
+    target = invlift.manifold_problem(
+        on_ellipsoid, von_mises_fisher, {"x": (3,)}, SLOPE, metric=bent_metric
+    )
+    inverse = ConstrainedRiemannianHMC(metric="own").inverse_metric(target, jnp.ones(3))
+    potential = jax.jit(lambda position: crmhmc.evaluate(target, inverse, position).potential)
+    for position in np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.6, 0.24, 0.64 / 3]]):
+        normal, metric = SQUARES * position, np.asarray(bent_metric(position, None))
+        across = normal @ np.linalg.solve(metric, normal) / (normal @ normal)
+        expected = 0.5 * np.log(across * np.linalg.det(metric)) - SLOPE @ position
+        np.testing.assert_allclose(potential(position), expected, rtol=1e-10)
+
+
 @pytest.mark.slow
 def test_in_the_identity_steps_are_those_of_rattle():
     _, end, _ = walk("diagonal", STIEFEL, START, MOMENTUM, 0.2, 3, jnp.ones(6))

@@ -266,19 +266,6 @@ def test_a_folder_that_was_removed_or_what_is_left_of_it_is_made_whole_again(tmp
     assert sum(len(block["step_size"]) for block in loaded.warmup_blocks) == 30
 
 
-def test_a_folder_that_another_chain_has_made_again_lacks_pieces_of_this_one(tmp_path):
-    store = store_in(tmp_path / "chains")
-    store.claim(is_resuming=False)
-    states = [start_chain(PLAN, start) for start in STARTS[:2]]
-    for iteration in (10, 20):
-        for chain, state in enumerate(states):
-            store.save(chain, state, [state.add(PLAN, warmup_block(state, iteration))])
-        if iteration == 10:
-            shutil.rmtree(tmp_path / "chains")
-    for chain in range(2):
-        assert store.load(chain, PLAN).position.iteration == 20
-
-
 def test_a_folder_is_for_one_run_at_a_time(tmp_path):
     first, second = store_in(tmp_path), store_in(tmp_path)
 
@@ -317,7 +304,6 @@ def altered_arrays(content):
 
 DAMAGES = {
     "empty": lambda content: b"",
-    "cut": lambda content: content[: len(content) // 2],
     "archive": lambda content: content.partition(b"\n")[2],
     "altered": altered_arrays,
     "iterations": lambda content: content.replace(b" 10 20 ", b" 10 25 ", 1),
