@@ -44,6 +44,7 @@ def build_problem():
 @pytest.fixture
 def computed(monkeypatch):
     """A list that grows by an entry each time a factorisation is computed."""
+    jax.clear_caches()  # models and targets are traced once for all programs
     found = []
     factorise = linalg.factorise
 
@@ -52,7 +53,8 @@ def computed(monkeypatch):
         return factorise(structure, values)
 
     monkeypatch.setattr(linalg, "factorise", counting_factorise)
-    return found
+    yield found
+    jax.clear_caches()
 
 
 def reported(kernel, computed, num_draws=3):

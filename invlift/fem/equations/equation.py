@@ -77,6 +77,7 @@ class LinearEquation(EquationSystem):
         """Return readings, (d,), and their derivatives, (d, N), from one factorisation."""
         return self.linearise(coefficients)[0]
 
+    @jax.jit  # traced once for all programs
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Solved]:
         """Return :meth:`value_and_jacobian`, by L + r solves, and data for further derivatives.
 
@@ -112,6 +113,7 @@ class LinearEquation(EquationSystem):
         parts = coefficients, factor, solutions, named, observation, adjoint, jacobian, by_inputs
         return (value, jacobian), Solved(*parts)
 
+    @jax.jit  # traced once for all programs
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Solved]:
         """Return readings, (d,), and data for directional derivatives, without the Jacobian."""
         matrices, factor = self._factorise(coefficients)

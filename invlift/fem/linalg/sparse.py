@@ -32,7 +32,16 @@ def as_index(indices) -> jax.Array:
 
 def gather(values: jax.Array, indices: jax.Array) -> jax.Array:
     """Gather entries or rows of values (n, ...) at indices of any shape in 0 ... n - 1."""
-    return jnp.asarray(values).at[indices].get(**_IN_BOUNDS)
+    # The same as `values.at[indices].get`, which takes five times as long to trace.
+    values, num_axes = jnp.asarray(values), jnp.ndim(indices)
+    rest = tuple(range(num_axes, num_axes + values.ndim - 1))
+    return jax.lax.gather(
+        values,
+        jax.lax.expand_dims(indices, (num_axes,)),
+        jax.lax.GatherDimensionNumbers(rest, collapsed_slice_dims=(0,), start_index_map=(0,)),
+        slice_sizes=(1, *values.shape[1:]),
+        mode="promise_in_bounds",
+    )
 
 
 def gather_or_zero(values: jax.Array, indices: jax.Array) -> jax.Array:

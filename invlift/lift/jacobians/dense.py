@@ -151,6 +151,7 @@ def _sweep(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     return both[:, :size], both[:, size]
 
 
+@jax.jit  # traced once for all programs
 def _sweep_written_out(matrix):
     """As :func:`_sweep`, with the loop unrolled for very few rows."""
     pivots = []

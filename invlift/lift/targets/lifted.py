@@ -103,6 +103,7 @@ class LiftedPosterior(Lifted):
         by_eta, by_zeta = self._by_noise(zeta, eta)
         return _jacobian(by_zeta, by_white.T, by_eta)
 
+    @jax.jit  # traced once for all programs
     def point(self, position: jax.Array) -> LiftedPoint:
         """Evaluate constraint, Jacobian, density and its gradient at q, from one factorisation.
 
