@@ -54,7 +54,7 @@ def test_together_they_are_as_each_alone():
 
 
 def test_a_well_takes_out_what_flows_in():
-    """Round a well the solution falls, and its total, less the source, crosses the held boundary."""
+    """Round a well the solution falls; its total, less the source, crosses the held boundary."""
     mesh = box_mesh(2, 6)
     places = np.array([[0.5, 0.5], [0.9, 0.9]])
     model = assemble_poisson(
