@@ -45,7 +45,7 @@ def pytest_configure(config):
 # commands.  It stays for the next tests where XDG_CACHE_HOME says where; a user's is not used.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     if "XDG_CACHE_HOME" in os.environ:
-        _CACHE = Path(os.environ["XDG_CACHE_HOME"]) / "invlift-tests"
+        _CACHE = Path(os.environ["XDG_CACHE_HOME"]).absolute() / "invlift-tests"
         if sum(path.stat().st_size for path in _CACHE.rglob("*") if path.is_file()) > 2e9:
             shutil.rmtree(_CACHE)
     else:
