@@ -79,8 +79,8 @@ def few_draws(monkeypatch):
 @pytest.mark.usefixtures("few_draws")
 def test_ranks_of_the_truth_are_uniform(tmp_path, monkeypatch):
     problem = build(tmp_path)
-    verdict = calibrate(problem, simulations=36, **OPTIONS).verdict()
+    verdict = calibrate(problem, simulations=24, **OPTIONS).verdict()
     assert verdict.is_calibrated, str(verdict)
     monkeypatch.setattr(calibration, "simulate_problem", with_offsets)
-    found = calibrate(problem, simulations=20, **OPTIONS)
+    found = calibrate(problem, simulations=16, **OPTIONS)
     assert min(found.p_values().values()) < 1e-4

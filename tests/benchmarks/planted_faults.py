@@ -214,7 +214,7 @@ FAULTS = (
     Fault("inverse", "log-determinant of normal readings", "unknowns/distributions/scores.py",
           "-jnp.log(jnp.diagonal(given.scale_tril, axis1=-2, axis2=-1))",
           "0.0 * jnp.diagonal(given.scale_tril, axis1=-2, axis2=-1)",
-          "contracts/test_whitening_contract.py problems/test_numpyro_problem.py"),
+          "contracts/test_whitening_contract.py"),
     Fault("inverse", "what is lifted counts twice", "problems/choice/partly_lifted.py",
           "return every - self.noise", "return every - 0.0 * self.noise",
           "contracts/test_partly_lifted.py"),
