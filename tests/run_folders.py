@@ -1,9 +1,7 @@
 """Runs of made-up draws: the folder of one on a small box, mesh and sensor table beside it."""
 
 from dataclasses import replace
-from functools import partial
 
-import jax
 import numpy as np
 import tomli_w
 from normal_noise import NormalNoise
@@ -14,29 +12,12 @@ from invlift.fem.mesh.construction import read_mesh
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.moments import Moments
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.samplers.chains.results import Run
-from invlift.samplers.kernels import ConstrainedHMC
 from invlift.tables.sensors import write_sensors
 
 #: What a name from a file may try.
 HOSTILE = (
     "<script>document.title='taken'</script>\"' onload=alert(1) & <img src=x onerror=alert(1)>"
 )
-
-
-def run_from_prior(problem, num=10):
-    """A run without a sampler: what one keeps of positions that are drawn from the prior."""
-
-    def kept(theta):
-        coefficients = problem.prior.transform(problem.split(theta)[1])
-        predicted, expansion = problem.model.expand(coefficients)
-        return problem.describe(theta, coefficients, predicted) | expansion.byproducts
-
-    thetas = np.random.default_rng(1).standard_normal((num, problem.num_unknowns))
-    draws = jax.tree.map(np.asarray, jax.jit(partial(jax.lax.map, kept))(thetas))
-    stats = {"acceptance_rate": np.ones(num)}
-    chain = Chain(draws, stats, {}, {}, step_size=1.0, warmup_seconds=0, sampling_seconds=0)
-    return Run([chain], 0.0, False, ConstrainedHMC.standards)
 
 
 def make_posterior(dim=2, *, location="nodes", num=4, num_draws=60, num_sensors=5, seed=0):

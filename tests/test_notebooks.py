@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
-from run_folders import run_from_prior
+from crafted import run_from_prior
 
 import invlift
 

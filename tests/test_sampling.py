@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from crafted import run_from_prior
 from rich.console import Console
-from run_folders import run_from_prior
 
 from invlift.app.runs import progress
 from invlift.app.runs.sampling import FIRST_GOAL, sample, target_of

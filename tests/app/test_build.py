@@ -10,9 +10,9 @@ import meshio
 import numpy as np
 import pandas as pd
 import pytest
+from crafted import run_from_prior
 from problem_files import readings, write_problem
 from refusals import refused
-from run_folders import run_from_prior
 from structured import box_mesh
 
 from invlift.app.checks.field import check_sensors

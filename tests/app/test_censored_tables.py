@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import call
+from crafted import run_from_prior
 from problem_files import build, write_problem
 from refusals import refused
-from run_folders import run_from_prior
 
 import invlift
 from invlift.app.checks.field import check_sensors

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import xarray as xr
 from choices import covering, options_of
+from crafted import run_from_prior
 from problem_files import REMOVED, build, trace_a_step, write_problem
-from run_folders import run_from_prior
 from structured import box_mesh
 
 from invlift.app.checks.field import check_tables

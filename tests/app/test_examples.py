@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.io
+from crafted import run_from_prior
 from problem_files import trace_a_step
-from run_folders import run_from_prior
 from scipy.special import erf
 
 import invlift

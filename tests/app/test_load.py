@@ -11,8 +11,8 @@ import pytest
 import pyvista
 import skfem
 from command_line import call
+from crafted import run_from_prior
 from problem_files import write_problem
-from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift

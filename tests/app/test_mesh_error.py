@@ -7,8 +7,8 @@ import jax
 import meshio
 import numpy as np
 import pytest
+from crafted import run_from_prior
 from problem_files import build, changed, readings, write_problem
-from run_folders import run_from_prior
 from structured import box_mesh, interior_points
 
 import invlift

@@ -6,9 +6,9 @@ import meshio
 import numpy as np
 import pandas as pd
 import pytest
+from crafted import run_from_prior
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import call
+from crafted import run_from_prior
 from problem_files import are_same, assert_named, build, readings, write_problem
-from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift

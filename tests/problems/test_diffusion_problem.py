@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from crafted import posterior_of
+from crafted import run_of
 from monte_carlo import assert_mean_within, stacked
 
 from invlift.app.runs.sampling import sample, target_of
@@ -467,9 +467,8 @@ def test_paths_are_series_and_known_entries_are_not_judged():
     made = read_exactly(30)
     own = made.lifted()
     drawn = 0.3 * np.random.default_rng(1).standard_normal((2, 20, own.dimension))
-    posterior = posterior_of(
-        made, drawn, lambda drawn: own.describe(own.point(own.rough_position(drawn)))[0]
-    )
+    run = run_of(made, drawn, lambda drawn: own.describe(own.point(own.rough_position(drawn)))[0])
+    posterior = made.posterior(run)
     assert set(posterior.chains[0].draws) == {
         "rate", "start", "voltage_path", "recovery_path", "seen_path", "sum_path", "predicted"
     }  # fmt: skip
