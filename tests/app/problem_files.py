@@ -62,8 +62,11 @@ def build(path):
 def are_same(one, other):
     """Whether two models have the same structure and numbers: without a program for either."""
     (first, shape), (second, like) = map(jax.tree.flatten, (one, other))
-    pairs = zip(first, second, strict=True)
-    return shape == like and all(np.allclose(*pair, rtol=1e-9, atol=1e-12) for pair in pairs)
+    return shape == like and all(
+        # Another shape would be broadcast.
+        np.shape(left) == np.shape(right) and np.allclose(left, right, rtol=1e-9, atol=1e-12)
+        for left, right in zip(first, second, strict=True)
+    )
 
 
 def with_sensors(problem, sensors):
