@@ -233,6 +233,17 @@ def test_many_readings_take_no_table_of_all_nodes():
     assert max(sizes) <= 9 * max(num, len(mesh.cells))
 
 
+def test_coefficients_are_any_sequence_of_their_number():
+    mesh = box_mesh(2, 2)
+    sensors = locate(mesh, sensors_from_arrays(interior_points(2, 1), np.zeros(1)))
+    model = assemble_poisson(mesh, sensors, source=1.0, dirichlet={"left": 0.0})
+    zeros = np.zeros(model.num_coefficients)
+    for method in (model, model.value_and_jacobian):
+        jax.tree.map(np.testing.assert_array_equal, method(list(zeros)), method(zeros))
+        with pytest.raises(InputError, match=f"{zeros.size} values"):
+            method(zeros[1:])
+
+
 def test_a_further_degree_of_freedom():
     """An electrode's potential U, on the top through a contact: what flows in must flow out."""
     grid = skfem.MeshQuad.init_tensor(np.linspace(0, 1, 4), np.linspace(0, 1, 6))

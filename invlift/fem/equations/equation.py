@@ -77,7 +77,6 @@ class LinearEquation(EquationSystem):
         """Return readings, (d,), and their derivatives, (d, N), from one factorisation."""
         return self.linearise(coefficients)[0]
 
-    @jax.jit  # traced once for all programs
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Solved]:
         """Return :meth:`value_and_jacobian`, by L + r solves, and data for further derivatives.
 
@@ -85,6 +84,10 @@ class LinearEquation(EquationSystem):
         weights of the unknowns, and t the weights of residuals in its reactions.  Then psi is
         t - A^-1 (o + A t).
         """
+        return self._linearise(self._checked(coefficients))
+
+    @jax.jit  # traced once for all programs
+    def _linearise(self, coefficients):
         matrices, factor = self._factorise(coefficients)
         observation, num_loads = self._observation(matrices), self.num_loads
         rhs, held, at_held = self._given(coefficients)
@@ -113,9 +116,12 @@ class LinearEquation(EquationSystem):
         parts = coefficients, factor, solutions, named, observation, adjoint, jacobian, by_inputs
         return (value, jacobian), Solved(*parts)
 
-    @jax.jit  # traced once for all programs
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Solved]:
         """Return readings, (d,), and data for directional derivatives, without the Jacobian."""
+        return self._expand(self._checked(coefficients))
+
+    @jax.jit  # as above
+    def _expand(self, coefficients):
         matrices, factor = self._factorise(coefficients)
         observation = self._observation(matrices)
         rhs, held, at_held = self._given(coefficients)

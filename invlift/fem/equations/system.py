@@ -126,6 +126,7 @@ class EquationSystem(ForwardModel):
         It takes L + Q L solves, for weights (Q, d).  Adjoints are zero where u is held, and for
         readings of reactions.
         """
+        coefficients = self._checked(coefficients)
         matrices, factor = self._factorise(coefficients)
         rhs, held, at_held = self._given(coefficients)
 
@@ -178,15 +179,19 @@ class EquationSystem(ForwardModel):
         every = self._with_known(coefficients, self.known)
         return [sparse.gather(every, term.coefficients) for term in terms or self.terms]
 
-    def _factorise(self, coefficients):
-        """Return the element matrices of each term, and the factor of A."""
-        if jnp.shape(coefficients) != (self.num_coefficients,):
+    def _checked(self, coefficients):
+        """Return the coefficients as an array; an InputError tells of another shape."""
+        if np.shape(coefficients) != (self.num_coefficients,):
             raise InputError(
                 "coefficients of an equation",
                 f"{self.num_coefficients} values",
-                f"shape {jnp.shape(coefficients)}",
+                f"shape {np.shape(coefficients)}",
                 "give the equation and the prior of its coefficients one mesh and one location",
             )
+        return jnp.asarray(coefficients)
+
+    def _factorise(self, coefficients):
+        """Return the element matrices of each term, and the factor of A."""
         local = self._local(coefficients)
         matrices = [term.matrices(here) for term, here in zip(self.terms, local, strict=True)]
         kept = [
