@@ -240,3 +240,39 @@ def test_what_all_may_use_knows_nothing_of_them():
     }
     assert len(found) > len(SHARED)
     assert {name: imported for name, imported in found.items() if imported} == {}
+
+
+#: What drawing and statistics of results need: a second of import each.
+FOR_RESULTS = {"matplotlib", "xarray", "arviz", "scipy.stats"}
+
+
+def imported_with(name):
+    """Outside modules that are imported when a module of the library is, and by those it imports:
+    what stands within functions, or where only types are checked, is left out.
+    """
+    seen, outside, left = set(), set(), [name]
+    while left:
+        module = left.pop()
+        path = ROOT.parent / Path(*module.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if module in seen or not file.is_file():
+            continue
+        seen.add(module)
+        tree = ast.parse(file.read_text("utf-8"))
+        plain = [each for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
+        text = "\n".join(map(ast.unparse, plain))
+        for each in imports(module, text, is_package=file.name == "__init__.py"):
+            parts = each.split(".")
+            above = [".".join(parts[:number]) for number in range(1, len(parts) + 1)]
+            left += [one for one in above if one.startswith("invlift.")]
+            outside |= {one for one in above if parts[0] != "invlift"}
+    return outside
+
+
+def test_commands_wait_for_drawing_and_statistics_only_when_they_need_them():
+    commands = [f"invlift.app.commands.{name}" for name in ("check", "run")]
+    commands.append("invlift.app.runs.sampling")
+    found = {name: imported_with(name) & FOR_RESULTS for name in commands}
+    assert {name: each for name, each in found.items() if each} == {}
+    # negative control
+    assert imported_with("invlift.posterior.output.report") >= {"matplotlib", "xarray"}

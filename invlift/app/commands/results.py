@@ -16,9 +16,10 @@ from invlift.app.studies.refit import TABLE, Refit, least_reliable, refit, write
 from invlift.errors import InputError, printable
 from invlift.files.output_folder import check_is_new
 from invlift.files.tables import integer
+from invlift.posterior.output.folder_files import is_finished, problem_file
 from invlift.posterior.output.next_sensor_files import write_next_sensors
 from invlift.posterior.output.report import write_report
-from invlift.posterior.output.run_folder import is_finished, problem_file, read_record
+from invlift.posterior.output.run_folder import read_record
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K
 from invlift.posterior.statistics.model_comparison import compare_runs

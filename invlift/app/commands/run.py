@@ -35,7 +35,7 @@ from invlift.app.runs.sampling import sample, versions
 from invlift.errors import InputError
 from invlift.files.output_folder import OutputFolder
 from invlift.files.tables import integer
-from invlift.posterior.output.run_folder import PROBLEM_FILES, problem_sha256
+from invlift.posterior.output.folder_files import PROBLEM_FILES, problem_sha256
 from invlift.samplers.chains.results import Run
 
 #: Shortest time of chains, even if the budget was used before they start, s.

@@ -11,7 +11,7 @@ from invlift.app.problems import SOURCE, PythonSpec, python_spec, read_python
 from invlift.errors import InputError, first_line
 from invlift.files.atomic import write_bytes
 from invlift.files.input_files import read_text
-from invlift.posterior.output.run_folder import REMEDY, problem_file
+from invlift.posterior.output.folder_files import REMEDY, problem_file
 
 #: Objections to the problem found before its chains began.
 OBJECTIONS = "chains/objections.json"

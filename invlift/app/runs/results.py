@@ -30,7 +30,8 @@ from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.models.named_readings import coordinates_of
 from invlift.posterior import Posterior, Readings
 from invlift.posterior.names import KIND, MESH_ERROR, SECOND_PLACE, UNITS
-from invlift.posterior.output.run_folder import is_finished, problem_file, read_posterior
+from invlift.posterior.output.folder_files import is_finished, problem_file
+from invlift.posterior.output.run_folder import read_posterior
 from invlift.problems.problem import InverseProblem
 from invlift.programs.digest import digest
 from invlift.samplers.chains.results import Run

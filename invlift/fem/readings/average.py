@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats.qmc import Halton
 
 from invlift.errors import InputError
 from invlift.fem.mesh.functionals import rows_of
@@ -100,6 +99,8 @@ def _points_of_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _spread_in_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
     """As :func:`_points_of_ball`, with many evenly spread points, for parts of a disc or ball."""
+    from scipy.stats.qmc import Halton  # a second of import, that most commands do not need
+
     points = 2.0 * Halton(dim, scramble=False).random(NUM_SPREAD) - 1.0
     points = points[np.sum(points**2, axis=1) <= 1.0]
     return points, np.full(len(points), 1.0 / len(points))

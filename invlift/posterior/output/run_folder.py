@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +17,13 @@ from invlift.errors import InputError
 from invlift.files.input_files import read_text
 from invlift.posterior.names import LIMITS, MESH_ERROR, OBSERVED
 from invlift.posterior.output.files import RECORD_SHA256, record_sha256
+from invlift.posterior.output.folder_files import (
+    DRAWS,
+    RECORD,
+    REMEDY,
+    problem_file,
+    problem_sha256,
+)
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.statistics.labelled import (
     ROOT,
@@ -33,9 +36,6 @@ from invlift.posterior.statistics.parts import Draws, Readings
 from invlift.posterior.verdict import Verdict
 from invlift.standards import NO_STANDARDS, Standards
 
-DRAWS, RECORD = "posterior.nc", "run.json"
-#: Files that store the problem: the complete problem file, or the Python file that made it.
-PROBLEM_FILES = "problem.toml", "problem.py"
 #: Entries of the record that belong to the posterior, and those that belong to its chains.
 _RECORDED = {
     "num_draws_requested", "num_chains_requested", "compile_seconds", "is_interrupted",
@@ -44,7 +44,6 @@ _RECORDED = {
 _OF_CHAINS = {"step_size", "warmup_seconds", "sampling_seconds"}
 #: Largest size of a text file of a run that is read, bytes.
 MAX_BYTES = 2**24
-REMEDY = "take the file from a copy of the run, or run again"
 
 
 class Record(BaseModel):
@@ -68,38 +67,6 @@ class Record(BaseModel):
     step_size: list[float | None] = []
     warmup_seconds: list[float | None] = []
     sampling_seconds: list[float | None] = []
-
-
-def problem_file(directory: Path) -> Path:
-    """Return the file in which a run stores its problem; ``problem.toml`` if there is none."""
-    files = [directory / name for name in PROBLEM_FILES]
-    return next((file for file in files if file.exists()), files[0])
-
-
-def is_finished(directory: Path) -> bool:
-    """Return whether a run has written its results; before, it has only written chains."""
-    return (directory / DRAWS).exists()
-
-
-def problem_sha256(name: str, text: str) -> str:
-    """Return the SHA-256 of the text of a problem file, independent of its line breaks.
-
-    For TOML the paths of files are left out, so that a run may be moved to another machine and its
-    paths changed.
-    """
-    content = "\n".join(text.splitlines())
-    if name.endswith(".toml"):
-        with suppress(tomllib.TOMLDecodeError):  # the digest of a damaged file differs
-            content = json.dumps(_without_places(tomllib.loads(text)), sort_keys=True, default=str)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _without_places(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_places(value) if isinstance(value, Mapping) else value
-        for key, value in table.items()
-        if key not in ("file", "dir")
-    }
 
 
 def read_record(directory: Path) -> Record:
