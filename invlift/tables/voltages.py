@@ -35,6 +35,7 @@ from invlift.tables.current_patterns import Read, current_columns, matlab_data
 from invlift.tables.ground_formats import exported_data, ground_data
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns
+from invlift.tables.numbers import is_plain_number
 from invlift.tables.sensors import with_entries
 from invlift.tables.several import Sources, check_all_have, notes_of, short_names, sources_of
 from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
@@ -146,12 +147,16 @@ def read_voltages(
         units = table.units if "value" not in table.columns else {}
     rows, name = table.rows, table.name
     by_name = {column: table.array(column) for column in table.columns}
-    units = {key: units[key].lower() for key in _UNITS if units.get(key) and key in by_name}
+    known = _UNITS
+    if currents is not None:  # sigma is that of a voltage
+        known = _UNITS | {"sigma": _UNITS["voltage"]}
+        units = {"sigma": units.get("voltage")} | units
+    units = {key: units[key].lower() for key in known if units.get(key) and key in by_name}
     for column, unit in units.items():
-        if unit not in _UNITS[column]:
-            where, expected = f"{name}, names of the columns, {column}", ", ".join(_UNITS[column])
+        if unit not in known[column]:
+            where, expected = f"{name}, names of the columns, {column}", ", ".join(known[column])
             raise InputError(where, f"a unit among {expected}", repr(unit), "convert it")
-        by_name[column] = by_name[column] * _UNITS[column][unit]
+        by_name[column] = by_name[column] * known[column][unit]
     if units.get("err") == "ohm":
         by_name["sigma"] = by_name.pop("err")
     labels = groups = None
@@ -159,8 +164,9 @@ def read_voltages(
     if found is None:
         labels, groups = by_name.pop("name", None), by_name.pop("group", None)
         further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
-    elif surveys is not None:  # all columns of this format are numbers
-        surveys = np.array([f"{each:g}" for each in surveys])
+    elif surveys is not None:  # programs write the survey 2 as 2.0 too
+        surveys = np.array([f"{float(each):.15g}" if is_plain_number(each) else each
+                            for each in map(str, surveys)])  # fmt: skip
     if currents is not None:
         driven = np.unique(currents, axis=0, return_inverse=True)[1].ravel()
         by_name |= {"a": [f"pattern {each + 1}" for each in driven], "b": [""] * len(rows)}
@@ -172,8 +178,8 @@ def read_voltages(
     if currents is not None and "voltage" in by_name:
         by_name["value"] = by_name.pop("voltage")
     values, used = _values(by_name, rows, name, needs_values)
-    known = [*ROLES, *_OF_READINGS, "name", "group", "survey", "valid"]
-    notes += unused(table.columns, known)
+    used_names = [*ROLES, *_OF_READINGS, "name", "group", "survey", "valid"]
+    notes += unused(table.columns, used_names)
     sigma = by_name["sigma"] * factor if "sigma" in by_name else None
     if "err" in by_name and used:  # it is relative
         sigma = by_name["err"] * np.abs(values)

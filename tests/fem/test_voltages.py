@@ -116,6 +116,11 @@ def test_voltage_and_current(read):
     assert "values in kV are taken as they are" in found.notes[0]
     driven = read("current 1 [mA],current 2 [mA],m,n,value [mV],sigma\n2,-2,1,2,7,0.1\n")
     np.testing.assert_allclose([*driven.values, *driven.sigma], [7e-3, 1e-4], rtol=1e-14)
+    # So is sigma of a voltage, in its unit or in one of its own.
+    for header in ("voltage [mV],sigma", "voltage [mV],sigma [mV]", "voltage [mV],sigma [uV]"):
+        own = read(f"current 1 [mA],current 2 [mA],m,n,{header}\n2,-2,1,2,7,0.1\n")
+        sigma = 1e-7 if "u" in header else 1e-4
+        np.testing.assert_allclose([*own.values, *own.sigma], [7e-3, sigma], rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +200,13 @@ def test_errors_are_a_share_or_resistances(read, column, sigma):
     found = read(f"4\n0 0\n1 0\n0 1\n1 1\n1\n#a b m n r {column}\n1 2 3 4 7 2\n")
     np.testing.assert_allclose(found.sigma, [sigma], rtol=1e-15)
     assert found.is_sigma_absolute
+
+
+def test_surveys_have_the_names_that_are_written(read):
+    """A number is not rounded, and has no decimals that a program added."""
+    start = "4\n0 0\n1 0\n0 1\n1 1\n3\n#a b m n r survey\n"
+    found = read(f"{start}1 2 3 4 7 20230501\n1 2 4 3 -7 2.0\n2 1 4 3 7 after\n")
+    assert found.surveys.tolist() == ["20230501", "2", "after"]
 
 
 def test_patterns_without_values(read):
