@@ -14,7 +14,10 @@ Axes = tuple[tuple[str, tuple], ...]
 #: Names of axes that draws already have.
 RESERVED_AXES = ("chain", "draw", "sensor", "node", "cell")
 #: Names that results have for numbers of each reading, beside its name and its noise.
-OF_READINGS = ("observed", "units", "points", "limit", "limits")
+OF_READINGS = (
+    "observed", "units", "points", "limit", "limits", "predicted_mean", "predicted_sd",
+    "standardised_residual", "predictive_p_value", "loo_elpd", "loo_pareto_k", "loo_pit",
+)  # fmt: skip
 
 
 def checked_axes(

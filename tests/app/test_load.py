@@ -19,6 +19,7 @@ import invlift
 from invlift.errors import InputError
 from invlift.fem.equations.forms import conduction
 from invlift.posterior.statistics.labelled import read_groups, save_netcdf
+from invlift.unknowns.axes import OF_READINGS
 
 OPTIONS = {"sampler.method": "pcn", "sampler.draws": 60}
 OPTIONS |= {"output.exceedance": [0.5, 2.0]}
@@ -48,6 +49,7 @@ def test_a_run_is_what_it_was(results):
     for name in ("standardised_residual", "predicted_mean"):
         np.testing.assert_array_equal(getattr(posterior.fit.sensors(), name), fit[name])
     np.testing.assert_array_equal(posterior.fit.leave_one_out().elpd, fit["loo_elpd"])
+    assert {*posterior.fit.by_sensor()} <= {*OF_READINGS}  # which no column of a table may be
     record = json.loads((results / "run.json").read_text())
     assert posterior.verdict().headline == record["verdict"]["headline"]
     assert list(posterior.verdict().reasons) == record["verdict"]["reasons"]

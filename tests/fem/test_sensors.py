@@ -317,7 +317,7 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("x,y,value,\n1,2,3,4\n", ["row 2", "3 entries", "found 4"]),
         *(
             (f"x,y,value,{name}\n1,2,3,4\n", [f"a column {name!r}", "results have one of it"])
-            for name in ("points", "limits", "observed", "mesh_error")
+            for name in ("points", "limits", "observed", "mesh_error", "predicted_sd", "loo_pit")
         ),
         ("x,y,value,name\n1,2,3,\n", ["row 2, column name", "an empty entry"]),
         ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),
