@@ -1,8 +1,10 @@
 """Units of unknown numbers, of those that [units] names."""
 
 import pytest
+from crafted import run_from_prior
 from problem_files import build, write_problem
 
+import invlift
 from invlift.app.runs.quantities import quantities_of
 from invlift.units import product, size_of
 
@@ -61,3 +63,15 @@ def test_the_unit_of_a_product_has_its_size():
     assert list(exponents) == of_wanted
     assert product([("apples", 1), (None, 0)]) == "apples"
     assert product([("apples", 1), ("m", 1)]) == product([(None, 1)]) == ""
+
+
+def test_readings_of_several_kinds_have_their_own_units(tmp_path):
+    table = "x,y,kind,over,value\n.3,.4,point,,2\n,,average,right,1\n"
+    one = build(write_problem(tmp_path, HEAT, sensors=table))
+    assert one.units["predicted"] == "degC"
+    rows = ",,flux,left,-5\n.3,.4,log_conductivity,,1\n"
+    several = build(write_problem(tmp_path, HEAT, sensors=table + rows))
+    several.posterior(run_from_prior(several)).write(tmp_path / "out")
+    fit = invlift.load(tmp_path / "out").fit
+    assert fit.predicted.unit == ""
+    assert fit.table()["units"].tolist() == ["degC", "degC", "", "ln(re 1 W/(m K))"]

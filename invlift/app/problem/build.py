@@ -87,8 +87,10 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> InversePro
 def _units_of_draws(spec: ProblemSpec, problem: InverseProblem) -> dict[str, str]:
     """Return the units of draws: solutions, readings, noise, log-field, unknowns and time."""
     units = spec.units or UnitsTable()
-    names = [*problem.model.solutions, PREDICTED] if units.solution else []
+    names = [*problem.model.solutions] if units.solution else []
     drawn, kinds = problem.shapes_of_draws(), problem.sensors.kinds
+    if names and (kinds is None or OF_SOLUTION.issuperset(kinds.tolist())):
+        names.append(PREDICTED)
     if names and SIGMA in drawn and not problem.noise.relative and kinds is None:
         names.append(SIGMA)
     angle = {"anisotropy_angle": "deg"} if spec.units and "anisotropy_angle" in drawn else {}

@@ -27,9 +27,10 @@ from invlift.app.runs.sampling import read_chains
 from invlift.errors import InputError
 from invlift.fem.electrodes.quadrupoles import ROLES
 from invlift.fem.mesh.construction import mesh_from_arrays
+from invlift.fem.readings.sensors import LOGARITHM, OF_SOLUTION
 from invlift.models.named_readings import coordinates_of
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.names import KIND, MESH_ERROR, SECOND_PLACE, UNITS
+from invlift.posterior.names import FIELD, KIND, MESH_ERROR, PREDICTED, SECOND_PLACE, UNITS
 from invlift.posterior.output.folder_files import is_finished, problem_file
 from invlift.posterior.output.run_folder import read_posterior
 from invlift.problems.problem import InverseProblem
@@ -152,6 +153,7 @@ def posterior_of(
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
         columns |= {MESH_ERROR: None if errors is None else errors.readings}
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
+        coordinates |= _units_of_kinds(problem)
     elif problem.model.readings:
         coordinates = coordinates_of(problem.model.readings)
         if problem.units:
@@ -179,3 +181,14 @@ def posterior_of(
         boundary_flux=problem.model.on_mesh.boundary_flux,
         **parts,
     )
+
+
+def _units_of_kinds(problem: InverseProblem) -> dict[str, list[str]]:
+    """Return the unit of each reading of a table of several kinds, if any unit is known."""
+    known, kinds = problem.units or {}, problem.sensors.kinds
+    if kinds is None or PREDICTED in known:  # one unit
+        return {}
+    of_solution = next((known[name] for name in problem.model.solutions if name in known), "")
+    of_kinds = dict.fromkeys(OF_SOLUTION, of_solution) | {LOGARITHM: known.get(FIELD, "")}
+    units = [of_kinds.get(kind, "") for kind in kinds.tolist()]
+    return {UNITS: units} if any(units) else {}

@@ -14,7 +14,7 @@ from invlift.errors import InputError
 from invlift.posterior.draws import PosteriorDraws
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
 from invlift.posterior.statistics.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.statistics.parts import every_of, of_solution
+from invlift.posterior.statistics.parts import every_of
 from invlift.posterior.statistics.quantity import Quantity
 from invlift.posterior.statistics.sensor_fit import (
     SensorStatistics,
@@ -40,8 +40,7 @@ class Fit:
     @property
     def unit(self) -> str:
         """Unit of the readings, "" if it is unknown or they have several."""
-        is_one = np.all(of_solution(self.posterior.readings))
-        return self.predicted.unit if is_one else ""
+        return self.predicted.unit
 
     @property
     def predicted(self) -> Quantity:

@@ -11,7 +11,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.posterior.names import OBSERVED, PREDICTED, UNITS, WHAT_IS_READ, path_name
-from invlift.posterior.statistics.parts import Readings, of_solution
+from invlift.posterior.statistics.parts import Readings
 from invlift.posterior.statistics.quantity import Quantity
 
 #: Levels of the quantiles of a series: the 90 and 50 % bands around the median.
@@ -55,7 +55,7 @@ def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
     Empty for other readings. Readings with the same place, kind, group, radius, second place and
     experiment belong to one sensor; or to one for each label, if every label there has several
     readings. Its name is its label, if no other has it, or else its position. `unit` is that of
-    readings of the solution.
+    the readings, if they have one unit.
     """
     known, points = readings.coordinates, readings.points
     if "time" not in known or "name" in known or points is None:
@@ -85,8 +85,7 @@ def in_time(readings: Readings, unit: str = "") -> dict[str, Sequence]:
             parts.append(", ".join(f"{x:.6g}" for x in place))
         parts += [kind] if len(kinds[experiment, label, place]) > 1 else []
         names.append(", ".join(filter(None, parts)))
-    units = np.where(of_solution(readings), unit, "").tolist()
-    return {"name": names, "time": known["time"], UNITS: units}
+    return {"name": names, "time": known["time"], UNITS: known.get(UNITS, [unit] * num)}
 
 
 def _text(entries: Sequence[str | float]) -> str:
