@@ -123,7 +123,16 @@ def test_runs_of_other_readings_are_refused(folders):
     moved = replace(second, sensors=replace(second.sensors, values=second.sensors.values[::-1]))
     with pytest.raises(InputError, match="8 readings, in another order"):
         compare_runs({"first": first, "moved": moved})
-    of_pairs = replace(second)
+    limits = np.where(np.arange(8) == 5, "<", "")
+    first, same, other = (
+        replace(each, sensors=replace(each.sensors, limits=of))
+        for each, of in ((first, limits), (second, limits), (second, np.roll(limits, 1)))
+    )
+    assert len(compare_runs({"first": first, "same": same})) == 2
+    for run in (second, other):
+        with pytest.raises(InputError, match=r"run: expected the censored readings of first"):
+            compare_runs({"first": first, "run": run})
+    of_pairs = replace(same)
     loo = second.fit.leave_one_out()
     of_pairs.fit.__dict__["_leave_one_out"] = replace(loo, elpd=loo.elpd[::2])
     with pytest.raises(InputError, match=r"expected 8 densities of .*, found 4, of vectors"):

@@ -12,6 +12,8 @@ from invlift.errors import InputError, errors_at
 from invlift.posterior.statistics.leave_one_out import MAX_PARETO_K, standard_error
 from invlift.posterior.statistics.of_draws import PosteriorStatistics
 
+SAME_TABLE = "compare runs of one sensor table, with the same sensors in use"
+
 
 def compare_runs(
     runs: Mapping[str, PosteriorStatistics],
@@ -36,8 +38,8 @@ def compare_runs(
     Raises
     ------
     InputError
-        If the runs do not have the same readings in the same order, or a run has no log
-        likelihoods or some that are not finite.
+        If the runs do not have the same readings in the same order, other readings are
+        censored, or a run has no log likelihoods or some that are not finite.
     """
     first, loos, readings = next(iter(runs)), {}, {}
     for name, run in runs.items():
@@ -50,8 +52,11 @@ def compare_runs(
             is_moved = np.array_equal(*map(np.sort, (readings[first], readings[name])))
             how = "in another order" if is_moved else "not the same"
             found = f"{readings[name].size} readings, {how}"
-            remedy = "compare runs of one sensor table, with the same sensors in use"
-            raise InputError(name, expected, found, remedy)
+            raise InputError(name, expected, found, SAME_TABLE)
+        # A censored reading has a probability, which has no ratio to a density.
+        limits = (each.readings.limits for each in (runs[first], run))
+        if np.any(np.not_equal(*("" if each is None else each for each in limits))):
+            raise InputError(name, f"the censored readings of {first}", "others", SAME_TABLE)
         if loos[first].elpd.shape != loos[name].elpd.shape:
             expected = f"{loos[first].elpd.size} densities of these readings, as {first} has"
             found = f"{loos[name].elpd.size}, of vectors of other lengths"
