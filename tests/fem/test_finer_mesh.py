@@ -57,7 +57,7 @@ def test_it_is_the_model_of_the_refined_mesh():
     conditions = {
         "source": mesh.cell_fields["ramp_in_cells"],
         "dirichlet": {"left": 1.0 + y},
-        "neumann": {"right": 2.0 - y},
+        "neumann": {"right": jax.numpy.asarray(2.0 - y)},
         "robin": {"top": (1.0 + x, outside)},
     }
     finer = refined(mesh, 2)

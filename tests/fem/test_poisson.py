@@ -290,6 +290,33 @@ def test_sources_per_subdomain_at_nodes_and_in_cells():
     )
 
 
+def test_a_mesh_with_as_many_cells_as_nodes():
+    """An array could be of either; a name, an expression and numbers by subdomain say which."""
+    corners, inside = [[0, 0], [1, 0], [1, 1], [0, 1]], [[0.35, 0.4], [0.6, 0.7]]
+    points = np.array(corners + inside, dtype=float)
+    cells = scipy.spatial.Delaunay(points).simplices
+    numbers = np.arange(1.0, 7.0)
+    subdomains = {f"cell_{k}": np.array([k]) for k in range(6)}
+    fields = {"cell_fields": {"own": numbers}, "point_fields": {"nodal": numbers}}
+    mesh = mesh_from_arrays(points, cells, subdomains=subdomains, name="few", **fields)
+    assert mesh.num_cells == mesh.num_nodes
+    observation, held = observe(mesh, points[4:]), {"boundary": 0.0}
+
+    def load(source, times=1):
+        options = {"source": source, "dirichlet": held, "refine_solution": times}
+        model = assemble_poisson(mesh, observation, **options)
+        return np.asarray((model.model if times else model).inputs.load)
+
+    by_cell = {name: numbers[cells[0]] for name, cells in subdomains.items()}
+    for times in (0, 1):
+        np.testing.assert_allclose(load("own", times), load(by_cell, times), rtol=1e-13)
+        assert np.abs(load("nodal", times) - load("own", times)).max() > 0.01
+        np.testing.assert_allclose(load("1 + 0 * x", times), load(1.0, times), rtol=1e-13)
+    match = r"^source: .*a field of the mesh by its name, .*as many cells as nodes"
+    refused(match, mesh, source=numbers, dirichlet=held)
+    refused(match.replace("source", "thickness"), mesh, thickness=numbers, dirichlet=held)
+
+
 def test_linearisation_brings_the_solution_along():
     mesh, points, settings, forward, phi = small_problem(2, "nodes")
     (value, jacobian), expansion = linearisation(forward, phi)

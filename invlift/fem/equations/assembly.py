@@ -54,7 +54,8 @@ def assemble_poisson(
         The located readings, from :func:`invlift.locate`.
     source : float, str, dict or array
         f: a number, a value for each named subdomain (zero elsewhere; values add up where
-        subdomains overlap), or values at the nodes or cells; or a text.
+        subdomains overlap), or values at the nodes or cells; or a text.  An array is refused if the
+        mesh has as many cells as nodes.
     dirichlet : dict
         Named boundary -> value of u, a number, a text, an array over the nodes, or a
         :func:`invlift.random_field`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import skfem
@@ -132,11 +132,11 @@ def load_of(
     mesh: Mesh,
     basis: skfem.Basis,
     *,
-    source: Source = 0.0,
+    source: float | dict[str, float] | np.ndarray = 0.0,
     neumann: Mapping[str, float] | None = None,
     point_sources: PointSources = (),
 ) -> np.ndarray:
-    """Return the load vector of sources and given fluxes, (num_nodes,)."""
+    """Return the load vector of sources, as of :func:`at_corners`, and fluxes, (num_nodes,)."""
     load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
     for number, (point, strength) in enumerate(point_sources, start=1):
         nodes, weights = _at_point(mesh, ("point_source", number), point)
@@ -265,8 +265,52 @@ def numbers_of_subdomains(
     return numbers
 
 
-def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
-    """Return the source at the quadrature points, (num_cells, num_points)."""
+def is_array(value: Any) -> bool:
+    """Return whether a value of a condition is a field, an array or a list of numbers."""
+    return (isinstance(value, list) or hasattr(value, "__array__")) and np.ndim(value) > 0
+
+
+def location_of(mesh: Mesh, where: KeyPath | str, values: np.ndarray) -> Literal["nodes", "cells"]:
+    """Return where an array has its values, by its shape.
+
+    Raises
+    ------
+    InputError
+        If it has another shape, or the mesh has as many cells as nodes.
+    """
+    is_nodal, is_in_cells = (values.shape == (size,) for size in (mesh.num_nodes, mesh.num_cells))
+    if is_nodal and is_in_cells:
+        expected, found = "numbers by subdomain, or a field of the mesh by its name", "an array"
+        raise InputError(where, expected, found, "name them: this mesh has as many cells as nodes")
+    if not (is_nodal or is_in_cells):
+        expected = f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells"
+        raise InputError(where, expected, f"an array of shape {values.shape}", "give one for each")
+    return "nodes" if is_nodal else "cells"
+
+
+def at_corners(mesh: Mesh, where: KeyPath, values, location: str | None = None) -> np.ndarray:
+    """Return a source at the corners of cells, (num_cells, dim + 1), where it has one meaning.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite; without a location also as :func:`location_of`.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.shape == mesh.cells.shape:
+        return values
+    location = location or location_of(mesh, where, values)
+    _check_finite(where, values, mesh.places_of(location), slice(None))
+    if location == "nodes":
+        return values[mesh.cells]
+    return np.broadcast_to(values[:, None], mesh.cells.shape)
+
+
+def _source_at(basis, mesh: Mesh, source: float | dict[str, float] | np.ndarray) -> np.ndarray:
+    """Return the source at the quadrature points, (num_cells, num_points).
+
+    Fields are values at the corners of cells.
+    """
     shape = basis.dx.shape
     if isinstance(source, dict):
         per_cell = np.zeros(mesh.num_cells)
@@ -275,19 +319,10 @@ def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
         return np.broadcast_to(per_cell[:, None], shape)
     if np.ndim(source) == 0:
         return np.full(shape, _number("source", source))
-    source = np.asarray(source, dtype=float)
-    if source.shape == (mesh.num_nodes,):
-        _check_finite("source", source, mesh.points, slice(None))
-        return np.asarray(basis.interpolate(source))
-    if source.shape == (mesh.num_cells,):
-        _check_finite("source", source, mesh.points[mesh.cells].mean(axis=1), slice(None))
-        return np.broadcast_to(source[:, None], shape)
-    raise InputError(
-        "source",
-        f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells",
-        f"an array of shape {source.shape}",
-        "give a field of this mesh",
-    )
+    # scikit-fem has its own order of a triangle's nodes.
+    order = np.argmax(mesh.cells[:, None] == basis.element_dofs.T[..., None], axis=2)
+    own = np.take_along_axis(source, order, axis=1)
+    return sum(np.asarray(each) * own[:, [k]] for k, (each,) in enumerate(basis.basis))
 
 
 def _check_disjoint(mesh: Mesh, groups: dict[str, Iterable[str]]) -> None:

@@ -19,7 +19,7 @@ from invlift.fem.equations.field_equation import (
     check_unknown,
     field_equation,
 )
-from invlift.fem.equations.on_refinement import conditions_on, field_on, observation_on
+from invlift.fem.equations.on_refinement import conditions_on, observation_on, thickness_on
 from invlift.fem.equations.unknown_conditions import Parts, parts_of
 from invlift.fem.linalg import sparse
 from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
@@ -222,7 +222,7 @@ def _on_refinement(experiments, shared, refinement: Refinement, **options):
         for each in experiments
     ]
     shared = conditions_on(refinement, shared)
-    options["thickness"] = field_on(refinement, options.get("thickness"))
+    options["thickness"] = thickness_on(refinement, options.get("thickness"))
     return assemble_experiments(refinement.mesh, moved, shared=shared, **options)
 
 

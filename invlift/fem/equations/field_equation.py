@@ -19,7 +19,12 @@ from scipy.sparse import block_diag, csr_array
 from skfem.element import DiscreteField
 
 from invlift.errors import InputError, positive_number
-from invlift.fem.equations.conditions import exchange_load, facet_mass, numbers_of_subdomains
+from invlift.fem.equations.conditions import (
+    exchange_load,
+    facet_mass,
+    location_of,
+    numbers_of_subdomains,
+)
 from invlift.fem.equations.discretisation import OfThickness, cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_arguments import Functionals, Input
@@ -147,6 +152,8 @@ def _thickness(mesh: Mesh, given) -> OfThickness:
     if mesh.dim != 2:
         remedy = "leave it out"
         raise InputError("thickness", "none of a body in space", "one", remedy)
+    if isinstance(given, OfThickness):  # of a refined mesh
+        return given
     if isinstance(given, Mapping):
         values, is_nodal = numbers_of_subdomains(mesh, "thickness", given), False
     elif isinstance(given, str):
@@ -156,14 +163,7 @@ def _thickness(mesh: Mesh, given) -> OfThickness:
         values, is_nodal = np.full(mesh.num_cells, given, dtype=float), False
     else:
         values = np.asarray(given, dtype=float)
-        is_nodal = values.shape == (mesh.num_nodes,)
-        if is_nodal and mesh.num_nodes == mesh.num_cells:
-            expected, found = "numbers by subdomain, or a field of the mesh", "an array"
-            remedy = "name them: this mesh has as many cells as nodes"
-            raise InputError("thickness", expected, found, remedy)
-    if values.shape not in ((mesh.num_nodes,), (mesh.num_cells,)):
-        expected = f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells"
-        raise InputError("thickness", expected, f"shape {values.shape}", "give one for each")
+        is_nodal = location_of(mesh, "thickness", values) == "nodes"
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
     if bad.size:
         expected, found = "a positive thickness everywhere", f"{values[bad[0]]:g}"

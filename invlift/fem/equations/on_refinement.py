@@ -9,7 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from invlift.fem.equations.conditions import changed
+from invlift.fem.equations.conditions import at_corners, changed, is_array, location_of
+from invlift.fem.equations.discretisation import OfThickness
 from invlift.fem.fields.random_field import RandomField
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FIELD, FLUXES, SOLUTION, Weights
@@ -50,28 +51,27 @@ def conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dict
     def interpolated(where, value):
         if isinstance(value, MadeOfFields):
             return value.mapped(partial(interpolated, where))
-        if where == ("source",):
-            return field_on(refinement, value)
+        if where == ("source",) and is_array(value):
+            location = location_of(refinement.given, where, np.asarray(value))
+            return at_corners(
+                refinement.mesh, where, refinement.of_field(location) @ value, location
+            )
         if isinstance(value, RandomField):
             nodes = np.unique(refinement.given.facets(where[1]))
             matrix = refinement.nodes[np.unique(refinement.mesh.facets(where[1]))][:, nodes]
             parts = interpolated(where, value.mean), value.sd, value.correlation_range
             return InterpolatedField(*parts, refinement.given.points[nodes], matrix)
-        return refinement.nodes @ np.asarray(value) if _is_array(value) else value
+        return refinement.nodes @ np.asarray(value) if is_array(value) else value
 
     return changed(conditions, interpolated)
 
 
-def field_on(refinement: Refinement, given: Any) -> Any:
-    """Interpolate a field at the nodes or in the cells; return any other value unchanged."""
-    if not _is_array(given):
+def thickness_on(refinement: Refinement, given: Any) -> Any:
+    """Interpolate the array of a thickness; return any other value unchanged."""
+    if not is_array(given):
         return given
-    is_nodal = len(given) == refinement.given.num_nodes
-    return refinement.of_field("nodes" if is_nodal else "cells") @ np.asarray(given)
-
-
-def _is_array(value) -> bool:
-    return isinstance(value, np.ndarray | list) and np.ndim(value) == 1
+    location = location_of(refinement.given, "thickness", np.asarray(given))
+    return OfThickness(refinement.of_field(location) @ given, location == "nodes")
 
 
 def observation_on(refinement: Refinement, observation: Observation) -> Observation:

@@ -1,7 +1,8 @@
 """Conditions given as texts: the names of fields of the mesh, and expressions.
 
 A text keeps its meaning on a refined mesh: an expression is evaluated at the nodes there, and a
-field of the mesh is interpolated.
+field of the mesh is interpolated.  The array of a source gets one value at each corner of each
+cell, as a mesh may have as many cells as nodes.
 """
 
 from __future__ import annotations
@@ -11,28 +12,32 @@ from dataclasses import replace
 from typing import Any
 
 from invlift.errors import InputError, KeyPath
-from invlift.fem.equations.conditions import changed
+from invlift.fem.equations.conditions import at_corners, changed, is_array
 from invlift.fem.fields.random_field import RandomField
 from invlift.fem.mesh.expressions import AXES, names_in
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.time.functions import function_of_time
-from invlift.fem.time.schedules import changing_field
+from invlift.fem.time.schedules import ChangingField, changing_field
 
 
 def without_texts(mesh: Mesh, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Return conditions of :func:`invlift.assemble_poisson` with values in the place of texts.
 
+    Fields of the source are those of :func:`at_corners`, the others at the nodes.
+
     Raises
     ------
     InputError
-        If a text is neither a field of the mesh nor an expression, or a transfer coefficient or
-        the mean of a random field changes in time.
+        As :func:`at_corners`; if a text is neither a field of the mesh nor an expression, or a
+        transfer coefficient or the mean of a random field changes in time.
     """
 
     def value_of(where: KeyPath, given: Any) -> Any:
         if isinstance(given, RandomField):
             return replace(given, mean=value_of((*where, "mean"), given.mean))
-        return _value_of(mesh, where, given) if isinstance(given, str) else given
+        if isinstance(given, str):
+            return _value_of(mesh, where, given)
+        return _at_corners(mesh, where, given) if where == ("source",) else given
 
     return changed(conditions, value_of)
 
@@ -47,6 +52,17 @@ def _value_of(mesh: Mesh, where: KeyPath, text: str) -> Any:
             remedy = "give a number, or an expression in x, y and z"
             raise InputError(where, "what does not change in time", text, remedy)
         if names & {*AXES} and not has_no_place:
-            return changing_field(mesh, text, where)
+            field = changing_field(mesh, text, where)
+            return _at_corners(mesh, where, field, "nodes") if is_source else field
         return function_of_time(text, where)
-    return mesh.field(text, where) if is_source else mesh.point_field(text, where, where[1])
+    if not is_source:
+        return mesh.point_field(text, where, where[1])
+    is_in_cells = text in mesh.cell_fields and text not in mesh.point_fields
+    return at_corners(mesh, where, mesh.field(text, where), "cells" if is_in_cells else "nodes")
+
+
+def _at_corners(mesh: Mesh, where: KeyPath, given: Any, location: str | None = None) -> Any:
+    """Return the fields of a source at the corners of cells, and any other value unchanged."""
+    if isinstance(given, ChangingField):
+        return given.mapped(lambda field: at_corners(mesh, where, field, location))
+    return at_corners(mesh, where, given, location) if is_array(given) else given

@@ -29,7 +29,7 @@ from invlift.fem.equations.field_equation import (
 )
 from invlift.fem.equations.forms import reaction
 from invlift.fem.equations.forms import storage as storage_of
-from invlift.fem.equations.on_refinement import conditions_on, field_on, observation_on
+from invlift.fem.equations.on_refinement import conditions_on, observation_on, thickness_on
 from invlift.fem.equations.texts import without_texts
 from invlift.fem.equations.unknown_conditions import Parts, parts_of
 from invlift.fem.mesh.finer_mesh import refinable
@@ -225,7 +225,7 @@ def _conditions_on(refinement: Refinement, conditions: Mapping[str, Any]) -> dic
         shape = refinement.of_field(storage.location).shape[:1]
         interpolated["storage"] = _FinerField(storage.location, shape)
     if "thickness" in interpolated:
-        interpolated["thickness"] = field_on(refinement, interpolated["thickness"])
+        interpolated["thickness"] = thickness_on(refinement, interpolated["thickness"])
     return interpolated
 
 

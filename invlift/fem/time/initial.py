@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.equations.conditions import changed
+from invlift.fem.equations.conditions import changed, is_array
 from invlift.fem.time.schedules import SCHEDULES, ChangingField, Steps
 
 
@@ -32,7 +32,7 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
         if where[2:] == ("coefficient",):
             return value
         before = initial if where[0] in ("dirichlet", "robin") else 0.0
-        value = ChangingField(value, ()) if isinstance(value, np.ndarray) else value
+        value = ChangingField(np.asarray(value), ()) if is_array(value) else value
         if isinstance(value, SCHEDULES):
             return value.begun(before, where)
         if not (np.isscalar(value) and np.isreal(value)):
