@@ -298,6 +298,20 @@ ANGLE = {
 }
 
 
+#: Two states for each reading, of which one is rare.
+SQUARE = {
+    "readings": {"square": [8.1, 9.2]},
+    "observe": lambda state, rate: {"square": (3.0 + state["level"]) ** 2},
+    "recover": lambda reading, rate: {"level": jnp.sqrt(reading["square"]) - 3.0},
+}
+
+
+def test_states_on_which_readings_hardly_depend_are_recovered():
+    """Negative control of SQUARE: a rounded reading is of another state, or of none."""
+    wide = {"initial": lambda push, rate: {"level": 6.0 * push[0]}}
+    assert isinstance(problem(**(ANGLE | wide)).lifted(), StateSpacePosterior)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -320,6 +334,7 @@ ANGLE = {
          r"initial: expected push.* as num_noise is 1, .* give num_noise, how many variables move"),
         (ANGLE | {"readings": {"level": [0.1, 0.2]}}, "state level: .* other names than a reading"),
         (ANGLE | {"recover": upside_down}, "recover: expected the inverse of observe, found other"),
+        (SQUARE, "recover: expected the inverse of observe, found other states .* leave recover"),
         ({"transition": lambda t, state, push, rate: {"level": state["level"] / (t - 1.0)}},
          "state 1, which transition returns, at the prior's medians: expected a finite level"),
         ({"transition": lambda t, state, push, rate: {"level": state["level"] / (t - 2.0)},
