@@ -87,6 +87,16 @@ def test_of_a_disc_or_ball_wider_than_the_body_only_its_layer_counts(dim, share)
     assert abs(mean - expected) < 0.01 * expected + 0.5 / {2: 60, 3: 20}[dim] ** 2
 
 
+@pytest.mark.parametrize("dim", [2, 3])
+def test_of_a_disc_or_ball_far_wider_than_the_body_all_the_body_counts(dim):
+    mesh = box_mesh(dim, 2)
+    found = locate(
+        mesh, table(dim, *(("average", np.full(dim, 0.2), {"radius": r}) for r in (5, 500)))
+    )
+    mean = np.sum(mesh.points[found.nodes] * found.weights[..., None], axis=1)
+    np.testing.assert_allclose(mean, np.full((2, dim), 0.5), atol=2e-3)
+
+
 # Fluxes -------------------------------------------------------------------------------------------
 
 

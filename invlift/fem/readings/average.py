@@ -21,8 +21,8 @@ from invlift.fem.readings.sensors import Sensors
 
 #: Numbers of quadrature points of a disc or ball: radii, azimuth angles and, in 3-D, polar angles.
 NUM_RADII, NUM_AROUND, NUM_UP = 6, 24, 8
-#: Number of Halton points in the square or cube around a disc or ball that is partly outside the
-#: body.  Means over halves, corners, and layers of a tenth of the radius have errors up to 2 %.
+#: Number of Halton points in the box around the body's part of a disc or ball that is partly
+#: outside.  Means over halves, corners, and layers of a tenth of the radius have errors up to 2 %.
 NUM_SPREAD = 2**13
 
 
@@ -63,12 +63,12 @@ def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
 
 def _mean_round(mesh: Mesh, middle: np.ndarray, radius: float):
     """Return the mean over the part of a disc or ball in the body, as a matrix (1, num_nodes)."""
-    for points_of in (_points_of_ball, _spread_in_ball):
-        offsets, weights = points_of(mesh.dim)
-        cells, shapes = mesh.find_cells(middle + radius * offsets)
-        inside = cells >= 0
-        if inside.all():
-            break
+    offsets, weights = _points_of_ball(mesh.dim)
+    cells, shapes = mesh.find_cells(middle + radius * offsets)
+    if (cells < 0).any():
+        cells, shapes = mesh.find_cells(_spread_in_ball(mesh, middle, radius))
+        weights = np.ones(len(cells))
+    inside = cells >= 0
     weights = weights[inside] / weights[inside].sum()
     shares = weights[:, None] * shapes[inside]
     return rows_of(mesh.cells[cells[inside]].reshape(1, -1), shares.reshape(1, -1), mesh.num_nodes)
@@ -97,13 +97,18 @@ def _points_of_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
     return points, weights / weights.sum()
 
 
-def _spread_in_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`_points_of_ball`, with many evenly spread points, for parts of a disc or ball."""
+def _spread_in_ball(mesh: Mesh, middle: np.ndarray, radius: float) -> np.ndarray:
+    """Return the middle and many evenly spread points, (k, dim), for a disc or ball partly outside.
+
+    They are within the extent of the body, so that many of a radius far above it are inside too.
+    """
     from scipy.stats.qmc import Halton  # a second of import, that most commands do not need
 
-    points = 2.0 * Halton(dim, scramble=False).random(NUM_SPREAD) - 1.0
-    points = points[np.sum(points**2, axis=1) <= 1.0]
-    return points, np.full(len(points), 1.0 / len(points))
+    low = np.maximum(middle - radius, mesh.points.min(axis=0))
+    high = np.minimum(middle + radius, mesh.points.max(axis=0))
+    points = low + (high - low) * Halton(mesh.dim, scramble=False).random(NUM_SPREAD)
+    is_near = np.sum((points - middle) ** 2, axis=1) <= radius**2
+    return np.concatenate([middle[None], points[is_near]])
 
 
 def _weights_of(matrix) -> Weights:
