@@ -1,5 +1,6 @@
 """Problems of ordinary differential equations, against closed forms."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import jax
@@ -228,6 +229,20 @@ def decaying(readings, noise=0.1):
 def test_readings_with_labels_in_another_order_than_times_are_refused(readings):
     with pytest.raises(InputError, match="labels of its rows: expected those of times"):
         decaying(readings)
+
+
+def test_dates_with_a_gap_that_the_times_have_not_are_refused():
+    levels = pd.DataFrame({"q": [0.37, 0.14, 0.05]})
+    for dates, is_refused in (
+        (["2020-01-01", "2020-01-02", "2020-01-04"], True),
+        (["2020-01-02 09:00", "2020-01-03 09:00", "2020-01-04 10:00"], False),
+        (["2020-01-31", "2020-02-29", "2020-03-31"], False),
+        (["2020-01-02", "2020-01-03", "2020-01-06"], False),  # working days
+    ):
+        labelled = levels.set_axis(pd.to_datetime(dates))
+        expected = "labels of its rows: expected dates in equal steps, as the times are"
+        with pytest.raises(InputError, match=expected) if is_refused else nullcontext():
+            decaying(labelled)
 
 
 def test_readings_with_labels_of_their_own_are_refused():

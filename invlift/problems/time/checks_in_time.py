@@ -10,6 +10,9 @@ import numpy as np
 from invlift.errors import InputError, as_input_error, as_numbers
 from invlift.unknowns.priors.named import Shapes
 
+#: Ratio of the longest to the shortest step of dates above which they have a gap.
+GAP = 1.5
+
 
 def call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: Any) -> Any:
     """Call a user's function; its errors are reported as bad input."""
@@ -147,6 +150,10 @@ def check_labels(readings: Mapping[str, Any], noise: Any, times: np.ndarray | No
                 is_wrong = not _are_equal_steps(labels)
                 expected, remedy = "equal steps, of which each moves the state once", "give times, "
                 remedy += "or rows of NaN for steps without a reading, or "
+            if not is_wrong and times is not None and len(labels) == len(times):
+                # Else times that count the rows hide a gap.
+                is_wrong = _are_equal_steps(times) and not _are_equal_steps(labels, GAP)
+                expected, remedy = "dates in equal steps, as the times are", "correct these, or "
         else:
             is_wrong = np.array_equal(np.sort(labels), times) and not np.array_equal(labels, times)
         if is_wrong:
@@ -184,17 +191,19 @@ def _check_are_alike(readings: Mapping[str, Any]) -> None:
             raise InputError(where, expected, "others", remedy)
 
 
-def _are_equal_steps(labels: np.ndarray) -> bool:
+def _are_equal_steps(labels: np.ndarray, gap: float = 1.0) -> bool:
     """Return whether labels, (T,), are equally spaced; dates also by the calendar.
 
-    Dates may be one for each day, working day or month, or for each n of these.
+    Dates may be one for each day, working day or month, or for each n of these. Their longest step
+    is at most `gap` times the shortest.
     """
     if labels.dtype.kind != "M":
         return np.allclose(np.diff(labels), np.diff(labels)[:1])
     days = labels.astype("M8[D]")
     steps = np.diff(labels), np.diff(days), np.busday_count(days[:-1], days[1:])
     steps = *steps, np.diff(days.astype("M8[M]"))
-    return any(np.all(each == each[:1]) and np.all(each.astype(int) > 0) for each in steps)
+    steps = (each.astype(float) for each in steps)
+    return any(np.all((each > 0.0) & (each <= gap * each.min(initial=np.inf))) for each in steps)
 
 
 def _labels_of_rows(given: Any) -> np.ndarray | None:
