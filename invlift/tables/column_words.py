@@ -148,8 +148,7 @@ def sigma_factor(table: Table) -> float:
     if sigma == "%":
         remedy = "multiply it by the values, or leave it out and give [noise] relative = true"
         raise InputError(where, "the unit of the value", "'%'", remedy)
-    is_multiple = (size_of(sigma) or (1.0,))[0] != 1.0
-    if not value and is_multiple and "value" in table.columns:
+    if not value and _is_multiple(sigma) and "value" in table.columns:
         remedy = "give the value its unit too: value [...]"
         raise InputError(where, "the unit of the value, which has none", repr(sigma), remedy)
     if not value or not sigma or {value, sigma} <= _KELVINS:
@@ -263,14 +262,24 @@ def converted(table: Table, units: Mapping[str, str]) -> Table:
             frame["sigma"], behind["sigma"] = factor * table.array("sigma"), unit
         if factor != 1.0:
             taken.append(f"{column} converted from {given} to {unit}")
-    whole = table.frame.assign(**frame)
-    return replace(table, frame=whole, units=behind, taken=(*table.taken, *taken))
+    whole, remarks = table.frame.assign(**frame), table.remarks
+    given = table.units.get("value", "")
+    if CONDUCTIVITY in kinds and not of_conductivity and _is_multiple(given):
+        note = "is taken as that of the field: name this by [units] conductivity"
+        remarks = (*remarks, f"the unit of the conductivities, {given}, {note}")
+    taken = (*table.taken, *taken)
+    return replace(table, frame=whole, units=behind, taken=taken, remarks=remarks)
+
+
+def _is_multiple(unit: str) -> bool:
+    """Return whether a unit is a part or a multiple of another one, cm for example."""
+    return (size_of(unit) or (1.0,))[0] != 1.0
 
 
 def _check_lengths(table: Table) -> None:
     """Refuse lengths in several units."""
     found = {table.units.get(axis, "") for axis in _LENGTHS if axis in table.columns}
-    is_multiple = any((size_of(each) or (1.0,))[0] != 1.0 for each in found)
+    is_multiple = any(map(_is_multiple, found))
     # x in m beside y is plain; a radius in cm beside both may be in another unit than theirs.
     if len(found - {""}) > 1 or (len(found) > 1 and is_multiple):
         remedy = "convert them to the unit of the mesh, or name it: [units] length"

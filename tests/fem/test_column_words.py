@@ -87,6 +87,11 @@ def test_conductivities_are_converted_to_the_unit_of_the_problem(table):
         np.testing.assert_allclose(found.values, [np.log(0.02)])
         with refused("readings in one unit"):
             table(f"{head}{rows}0.5,0.3,point,1\n", units=units)
+        assert not any("the unit of the conductivities" in note for note in found.notes)
+    as_it_is = table(head + rows)
+    np.testing.assert_allclose(as_it_is.values, [np.log(20.0)])
+    assert any("the unit of the conductivities, mS/m, is" in note for note in as_it_is.notes)
+    assert not table((head + rows).replace("mS", "S")).notes[1:]
 
 
 def test_columns_that_are_not_used_are_named(table):
