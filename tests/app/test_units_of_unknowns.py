@@ -70,8 +70,10 @@ def test_readings_of_several_kinds_have_their_own_units(tmp_path):
     one = build(write_problem(tmp_path, HEAT, sensors=table))
     assert one.units["predicted"] == "degC"
     rows = ",,flux,left,-5\n.3,.4,log_conductivity,,1\n"
-    several = build(write_problem(tmp_path, HEAT, sensors=table + rows))
+    several = build(write_problem(tmp_path, HEAT | {"units.length": "m"}, sensors=table + rows))
     several.posterior(run_from_prior(several)).write(tmp_path / "out")
-    fit = invlift.load(tmp_path / "out").fit
+    posterior = invlift.load(tmp_path / "out")
+    assert posterior.mesh.unit == "m"
+    fit = posterior.fit
     assert fit.predicted.unit == ""
     assert fit.table()["units"].tolist() == ["degC", "degC", "", "ln(re 1 W/(m K))"]

@@ -85,6 +85,7 @@ def load(directory: str | os.PathLike) -> Posterior:
         if mesh.is_same(saved_mesh):
             return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
     mesh = mesh_from_arrays(saved_mesh.points, saved_mesh.cells, name=name)
+    mesh = replace(mesh, unit=saved_mesh.unit)
     return replace(posterior, mesh=mesh, boundary_flux=flux)
 
 

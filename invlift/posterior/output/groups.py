@@ -51,7 +51,7 @@ def groups_of(posterior: PosteriorStatistics) -> Iterator[tuple[str, xr.Dataset]
         along = {name: _along(quantities[name], logs) for name in logs}
         yield "log_likelihood", label(logs, along, dict.fromkeys(logs, fit.every))
     if constants := _constants(posterior):
-        points = [values for axes, values in constants.values() if axes[1:] == ("axis",)]
+        points = [values for axes, values, *_ in constants.values() if axes[1:] == ("axis",)]
         coords |= {"axis": list("xyz")[: len(points[0][0])]} if points else {}
         coords |= {"prior_curve": ["value", "density"]}
         yield "constant_data", dataset(constants, coords, places=places)
@@ -63,11 +63,12 @@ def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Qua
     return Quantity(quantity.name, dict(axes))
 
 
-def _constants(posterior: PosteriorStatistics) -> dict[str, tuple[Sequence[str], np.ndarray]]:
-    """Return the data that are the same for all draws: axes and values by name."""
+def _constants(posterior: PosteriorStatistics) -> dict[str, tuple]:
+    """Return the data that are the same for all draws: axes, values and attributes by name."""
     mesh, sensors, constants = posterior.mesh, posterior.readings, {}
     if mesh is not None:
-        constants["points"] = (("node", "axis"), np.asarray(mesh.points))
+        unit = {"units": mesh.unit} if mesh.unit else {}
+        constants["points"] = (("node", "axis"), np.asarray(mesh.points), unit)
         constants["cells"] = (("cell", "corner"), np.asarray(mesh.cells))
     if posterior.mesh_error is not None:
         constants[MESH_ERROR] = (("node",), posterior.mesh_error)

@@ -179,7 +179,9 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
         return constants[name].to_numpy() if name in constants else None
 
     if "cells" in constants:
-        surroundings["mesh"] = SavedMesh(known("points"), known("cells"))
+        surroundings["mesh"] = SavedMesh(
+            known("points"), known("cells"), constants["points"].attrs.get("units", "")
+        )
         surroundings["mesh_error"] = known(MESH_ERROR)
     if observed := groups["observed_data"].data_vars:
         axes = axes_of(groups["posterior"])
