@@ -28,12 +28,12 @@ predicted = jax.jit(lambda problem, theta: problem.predict(theta))
 
 
 def tank():
-    """A square whose rim has 24 edges, of which every second is an electrode."""
-    box = box_mesh(2, 6)
+    """A square whose rim has 36 edges, of which every third is an electrode."""
+    box = box_mesh(2, 9)
     edges = np.concatenate(list(box.boundaries.values()))
     middles = box.points[edges].mean(axis=1) - 0.5
     edges = edges[np.argsort(np.arctan2(*middles.T[::-1]))]
-    groups = {f"electrode_{k + 1}": edges[2 * k : 2 * k + 1] for k in range(NUM)}
+    groups = {f"electrode_{k + 1}": edges[3 * k : 3 * k + 1] for k in range(NUM)}
     whole = {"tank": np.arange(len(box.cells))}
     return mesh_from_arrays(box.points, box.cells, boundaries=groups, subdomains=whole, name="tank")
 
