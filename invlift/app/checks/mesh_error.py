@@ -225,7 +225,8 @@ def _remedy(problem: InverseProblem, ratio: float, does_hold: bool) -> str:
     in_file, in_python = f"{times}", f"refine_solution={times}"
     size = f" (the equation then has about {_num_nodes(mesh, times):,} nodes)"
     if needed > possible:
-        if does_hold and not problem.model.is_corrected:
+        # What was found on a refined mesh says nothing of a correction, made on the given one.
+        if does_hold and not done and not problem.model.is_corrected:
             in_file, in_python, size = '"mode"', "corrected_at_mode(problem)", ""
         elif times <= done:
             return "refine the mesh at these readings"
