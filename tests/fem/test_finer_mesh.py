@@ -76,6 +76,10 @@ def test_it_is_the_model_of_the_refined_mesh():
     np.testing.assert_allclose(solved(model, phi), solution[: mesh.num_nodes], rtol=1e-12)
     again = model_of(mesh, conditions, location=location).on_mesh.refined(2)
     np.testing.assert_array_equal(readings(model, phi), readings(again, phi))
+    sensors = sensors_from_arrays([[0.5, 0.5]], np.zeros(1), groups=["a"])
+    shifted = locate(mesh, sensors, offsets={"a": normal(0.0, 1.0)})  # of no effect on a flux
+    options = {"location": location, "refine_solution": 2}
+    model = assemble_poisson(mesh, shifted, **conditions, **options)
     further, _, flux_of = model.on_mesh.boundary_flux("left")
     expected = direct.on_mesh.boundary_flux("left")[2](there[None])
     assert further == ()

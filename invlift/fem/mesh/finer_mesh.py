@@ -97,7 +97,7 @@ def _on_finer_mesh(model, fields, assemble, barriers, done: Refinement, times=1)
     matrix = csr_array(block_diag(parts))
     flux = finer.on_mesh.boundary_flux
     known = model.on_mesh._replace(
-        boundary_flux=None if flux is None else partial(_boundary_flux, flux, matrix),
+        boundary_flux=flux and partial(_boundary_flux, flux, solved_on.of_field(fields[0])),
         refined=partial(_on_finer_mesh, model, fields, assemble, barriers, refinement),
         solved_on=solved_on,
     )
@@ -109,13 +109,17 @@ def _on_finer_mesh(model, fields, assemble, barriers, done: Refinement, times=1)
     )
 
 
-def _boundary_flux(flux: Callable, matrix: csr_array, *group: str) -> tuple[Any, Callable]:
-    """Return the boundary flux of the refined mesh, for draws on the given mesh."""
+def _boundary_flux(flux: Callable, of_field: csr_array, *group: str) -> tuple[Any, Callable]:
+    """Return the boundary flux of the refined mesh, for draws on the given mesh.
+
+    The draws are of the field and of those further coefficients on which this flux depends.
+    """
     further, solution, flux_of = flux(*group)
 
     def of_draws(draws, solutions=None):
         del solutions  # they are known only at the nodes of the given mesh
-        return flux_of((matrix @ np.asarray(draws).T).T)
+        field, rest = np.split(np.asarray(draws), [of_field.shape[1]], axis=1)
+        return flux_of(np.hstack([(of_field @ field.T).T, rest]))
 
     return further, solution, of_draws
 
