@@ -149,6 +149,14 @@ def test_check_notes_what_readings_at_such_times_cannot_tell(tmp_path):
         assert words in "".join(each.detail for each in found)
 
 
+def test_the_information_of_censored_readings_is_not_asked_for(tmp_path):
+    """The fit is of the others."""
+    problem = build(write(tmp_path, sensors=SENSORS.replace(",0.0\n", ",<0.5\n", 1)))
+    white = np.zeros(problem.num_unknowns)
+    found = check_information(problem, Fit(None, None, None, np.full(5, 0.01), white, white + 1.0))
+    assert [each.name for each in found] == ["log_conductivity"]
+
+
 @pytest.mark.slow
 def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
     changes = {"pde.storage": UNKNOWN, "output.times": [0.8, 0.1], "sampler.method": "pcn"}

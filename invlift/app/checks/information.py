@@ -48,7 +48,7 @@ def check_information(problem: InverseProblem, fit: Fit | None) -> list[Finding]
     def predicted(factor: float) -> np.ndarray:
         """Predict the readings with the storage times a factor, as at times divided by it."""
         model = _with_storage(problem.model, factor)
-        return np.asarray(prediction(replace(problem, model=model), theta))
+        return problem.of_searched(np.asarray(prediction(replace(problem, model=model), theta)))
 
     of_times = _of_times(predicted, fit.sd) if is_in_time else []
     return [*of_times, *_of_unknowns(problem, fit)]
