@@ -111,6 +111,21 @@ def test_the_ground_goes_on_beyond_the_mesh(potentials):
     assert np.abs(potentials(1.0, 1.0, "walls")[0, 1:] / truth - 1.0).max() > 0.05
 
 
+def test_the_surface_mirrors_electrodes_far_below():
+    """Two of them, at 12 times their distance, by the closed form of uniform ground."""
+    beside, down = growing(0.0, 40.0, 0.25, 1.4), growing(0.0, 12.0, 0.25, 1.4)
+    up = down / down[-1] * 12.0
+    levels = np.unique([*(-12.0 - beside), *(up - 12.0), -0.5])
+    line = np.concatenate([-beside[:0:-1], [0.0, 0.25, 0.5, 0.75], 1.0 + beside])
+    mesh = mesh_of(skfem.MeshTri.init_tensor(line, levels))
+    places = [[0.0, -12.0], [1.0, -12.0]]
+    drive, read = np.eye(2)
+    model = point_electrode_model(mesh, places, drive, read, surface="top")
+    found = evaluate(model, np.zeros(mesh.num_nodes))
+    exact = (1.0 + 1.0 / np.hypot(1.0, 24.0)) / (4.0 * np.pi)
+    assert abs(found / exact - 1.0) < 0.01
+
+
 @pytest.mark.parametrize(("ratio", "num"), [(4.0, 4), (40.0, 6), (400.0, 9)])
 def test_few_wave_numbers_integrate(ratio, num):
     wave, weights = wave_numbers(2.0, 2.0 * ratio)

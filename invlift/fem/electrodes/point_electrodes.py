@@ -22,7 +22,7 @@ from scipy.special import kve
 
 from invlift.errors import InputError
 from invlift.fem.electrodes.complete import as_injections
-from invlift.fem.electrodes.wave_numbers import WaveNumbers, wave_numbers
+from invlift.fem.electrodes.wave_numbers import MAX_RATIO, WaveNumbers, wave_numbers
 from invlift.fem.equations.conditions import check_anchored
 from invlift.fem.equations.discretisation import cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
@@ -33,6 +33,7 @@ from invlift.fem.equations.forms import conduction, reaction
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.mesh.functionals import rows_of
+from invlift.fem.mesh.geometry import find_closest_facet
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FIELD
@@ -43,7 +44,7 @@ from invlift.programs.precision import require_float64
 #: Largest distance of an electrode outside the mesh, as a fraction of the smallest spacing.
 CLOSE = 1e-3
 #: Smallest allowed spacing as a fraction of the largest: far below that of a survey's electrodes.
-APART = 4e-4
+APART = 2.0 / MAX_RATIO
 
 
 def point_electrode_model(
@@ -141,7 +142,10 @@ def point_electrode_model(
         fallen = jax.device_put(integrated(reaction, outside))
         terms = equation.terms[0], replace(equation.terms[1], **fallen)
         return finished(replace(equation, terms=terms))
-    wave, weights = wave_numbers(distances.min(), 2.0 * distances.max())
+    # The surface mirrors electrodes that are below it.
+    depth = find_closest_facet(mesh.points[mesh.facets(surface)], positions)[2].max()
+    farthest = max(2.0 * distances.max(), np.hypot(distances.max(), 2.0 * depth))
+    wave, weights = wave_numbers(distances.min(), min(farthest, MAX_RATIO * distances.min()))
     # Half of a current flows to each side of the plane.  A matrix A / w has the solution w u.
     scale = np.pi / weights[:, None, None]
     reach = np.multiply.outer(wave, radius)

@@ -24,6 +24,8 @@ from invlift.programs.pytrees import aside
 
 #: Largest relative error of the potential of uniform ground due to the quadrature over k.
 TOLERANCE = 1e-4
+#: Largest ratio of distances for which there is a rule.
+MAX_RATIO = 5e3
 
 
 def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +40,7 @@ def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarra
     Parameters
     ----------
     nearest, farthest : float
-        Range of distances r of the rule, in L; the second is 2 to 5,000 times the first.
+        Range of distances r of the rule, in L; the second is 2 to MAX_RATIO times the first.
     """
     distances = np.geomspace(nearest, farthest, 200)
 
