@@ -1,12 +1,15 @@
 """The error of the mesh of each shipped example, as `invlift check` tells it, and what that takes.
 
     python tests/benchmarks/bench_mesh_error.py [EXAMPLE ...]
+    python tests/benchmarks/bench_mesh_error.py --settings [EXAMPLE ...]
     python tests/benchmarks/bench_mesh_error.py --cost [EXAMPLE ...]
 
 Names of problem files below examples/, such as disc/problem; all of them without.  One row each:
 nodes, worst and median error of the readings in standard deviations of their noise, at the mode and
 at draws, the shift of a mean of the posterior in its own, the worst and median that a correction at
-the mode leaves at draws (beyond).  With --cost seconds of processor time of `check` with its
+the mode leaves at draws (beyond).  With --settings a row for each number of refine_solution at
+which a still finer mesh has at most 150,000 nodes, all at the same fields: the mode and draws of
+the problem without refinement.  With --cost seconds of processor time of `check` with its
 estimate and without it, each in a process of its own that compiles all.
 """
 
@@ -23,6 +26,10 @@ from invlift.app.checks import check_problem, mesh_error
 from invlift.app.problems import build, open_problem
 from invlift.app.runs.sampling import target_of
 from invlift.app.runs.starts import chosen_starts
+from invlift.fem import linalg
+from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
+from invlift.problems.problem import coefficients_at
+from invlift.programs.compilation import program
 from invlift.samplers.kernels import KERNELS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -59,6 +66,51 @@ def cost(names):
         print(f"| {name} | {with_it:.1f} | {without:.1f} | {share:.0f} |", flush=True)
 
 
+def by_settings(names):
+    """Print the table of errors for each number of refinements, at the fields of the given mesh."""
+    print("| problem | nodes | setting | at mode | median | at draws | median | shift |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in names:
+        spec = open_problem(str(EXAMPLES / f"{name}.toml"))
+        mesh = spec.mesh.model_copy(update={"refine_solution": 0})
+        problem = build(spec.model_copy(update={"mesh": mesh}))
+        fit = fit_of(problem)
+        near = problem.searched, fit.white, fit.sd
+        white, sd = fit.white, fit.sd
+        rng = np.random.default_rng(0)
+        shapes = (mesh_error.NUM_DRAWS, white.size), (mesh_error.NUM_DRAWS, sd.size)
+        normal = zip(*map(rng.standard_normal, shapes), strict=True)
+        moves = [np.asarray(mesh_error._moved(*near, *each)[0]) for each in normal]
+        fields = coefficients_at(problem.prior, np.stack([white, *(white + x for x in moves)]))
+        nodes = problem.mesh.num_nodes
+        sizes = [2 ** (problem.mesh.dim * times) * nodes for times in range(MAX_TIMES + 1)]
+        levels = range(sum(size <= mesh_error.MAX_NODES for size in sizes))
+        with linalg.iteratively():
+            models = [problem.model, *map(problem.model.on_mesh.refined, levels[1:])]
+        values = [np.stack([readings(each, field) for field in fields]) for each in models]
+        for level in levels[:-1]:
+            left = extrapolated(values[-1] - values[level], levels[-1] - level)
+            bias, *others = (problem.of_searched(each) / sd for each in left)
+            shift = np.sqrt(mesh_error._moved(*near, np.zeros(white.size), bias)[1])
+            at_draws = np.mean(np.abs(others), axis=0)
+            cells = [f"{fn(x):.2g}" for x in (np.abs(bias), at_draws) for fn in (np.max, np.median)]
+            cells = [name, f"{nodes:,}", str(level), *cells, f"{shift:.2g}"]
+            print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def fit_of(problem):
+    """The mode near the start of a chain, and the standard deviations of the noise there."""
+    kernel = KERNELS["chmc"]()
+    starts = chosen_starts(problem, "prior", 1)(kernel, target_of(problem, kernel), 0)
+    return starts.with_first().first.fit
+
+
+@program
+def readings(model, coefficients):
+    """Values of the readings, (d,)."""
+    return model(coefficients)
+
+
 def errors(names):
     """Print the table of errors."""
     print("| problem | nodes | at mode | median | at draws | median | shift | beyond | median |")
@@ -70,9 +122,7 @@ def errors(names):
         if finer is None or finer.model is None:
             print(f"{row}| {'' if finer is None else finer.reason} |", flush=True)
             continue
-        kernel = KERNELS["chmc"]()
-        starts = chosen_starts(problem, "prior", 1)(kernel, target_of(problem, kernel), 0)
-        found = mesh_error.errors_at(problem, finer, starts.with_first().first.fit)
+        found = mesh_error.errors_at(problem, finer, fit_of(problem))
         row += f"| {found.at_mode.max():.2g} | {np.median(found.at_mode):.2g} "
         row += f"| {found.readings.max():.2g} | {np.median(found.readings):.2g} "
         row += f"| {found.shift:.2g} | {found.beyond.max():.2g} | {np.median(found.beyond):.2g} |"
@@ -84,6 +134,8 @@ if __name__ == "__main__":
     mode, names = sys.argv[1:2], sys.argv[2:]
     if mode == ["--check"]:
         print(seconds_of_check(names[0], names[1] == "1"))
+    elif mode == ["--settings"]:
+        by_settings(names or NAMES)
     elif mode == ["--cost"]:
         cost(names or NAMES)
     else:
