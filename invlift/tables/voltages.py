@@ -172,12 +172,15 @@ def read_voltages(
         by_name |= {"a": [f"pattern {each + 1}" for each in driven], "b": [""] * len(rows)}
     entries = [[_DECIMAL.sub(r"\1", entry) for entry in by_name[role]] for role in ROLES]
     electrodes = np.array(entries).T
-    if in_space and "rhoa" in by_name and np.ptp(positions[:, -1]) == 0.0:
+    is_flat = in_space and "rhoa" in by_name and np.ptp(positions[:, -1]) == 0.0
+    if has_factors := is_flat and "k" not in by_name:
         numbers = numbered(electrodes, range(1, len(positions) + 1), rows, name, are_points=True)
-        by_name.setdefault("k", geometric_factors(positions, numbers))
+        by_name["k"] = geometric_factors(positions, numbers)
     if currents is not None and "voltage" in by_name:
         by_name["value"] = by_name.pop("voltage")
     values, used = _values(by_name, rows, name, needs_values)
+    if has_factors and "rhoa" in used:
+        notes.append("resistances by the factors k of electrodes on the surface of flat ground")
     used_names = [*ROLES, *_OF_READINGS, "name", "group", "survey", "valid"]
     notes += unused(table.columns, used_names)
     sigma = by_name["sigma"] * factor if "sigma" in by_name else None

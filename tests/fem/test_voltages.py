@@ -67,7 +67,11 @@ def test_apparent_resistivities_of_flat_ground(read):
     """Wenner's array and dipoles; of ground that is not flat they need a factor."""
     text = FLAT + "1 4 2 3 50\n1 2 3 4 50\n"
     factors = 2.0 * np.pi * 2.0 * np.array([1.0, -3.0])
-    np.testing.assert_allclose(read(text, in_space=True).values, 50.0 / factors, rtol=1e-14)
+    found = read(text, in_space=True)
+    np.testing.assert_allclose(found.values, 50.0 / factors, rtol=1e-14)
+    assert found.notes == (
+        "resistances by the factors k of electrodes on the surface of flat ground",
+    )
     for wrong, options in ((text, {}), (text.replace("0 0 2", "0 0 1"), {"in_space": True})):
         with pytest.raises(InputError, match="flat ground"):
             read(wrong, **options)
