@@ -44,7 +44,7 @@ class OnMesh(NamedTuple):
     sensors : Sensors or None
         The table of the readings.
     is_linear : bool
-        True if the solutions are linear between nodes.
+        True if the solutions are linear between nodes: not across barriers.
     boundary_flux : callable or None
         Flux through boundary groups: see :func:`invlift.fem.equations.experiments.boundary_flux`.
     refined : callable or None

@@ -8,6 +8,7 @@ from problem_files import build, write_problem
 from structured import box_mesh
 
 import invlift
+from invlift.app.runs.quantities import quantities_of
 from invlift.errors import InputError
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.mesh.refinement import refined
@@ -140,7 +141,12 @@ def test_a_field_in_time_behind_a_wall():
 def test_barriers_of_a_problem_file(tmp_path):
     law = {"distribution": "lognormal", "median": 0.5, "factor": 3.0}
     path = write_problem(tmp_path, {"pde.barriers": {"wall": law}}, mesh=with_wall(2, 4))
-    assert "barrier_wall" in build(path).shapes_of_draws()
+    problem = build(path)
+    assert "barrier_wall" in problem.shapes_of_draws()
+    # A node on the wall has the solution of one side, so that nothing is known at points near it.
+    by_name = {each.name: each for each in quantities_of(problem)}
+    assert by_name["log_conductivity"].is_linear
+    assert not by_name["solution"].is_linear
     wall, on_wall = {"pde.barriers": {"wall": 1.0}}, {"place": [0.5, 0.3], "strength": 1.0}
     mean = "x,y,kind,over,value\n,,average,wall,2.1\n"
     for changes, files, part in (

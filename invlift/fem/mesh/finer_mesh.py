@@ -76,6 +76,8 @@ def refinable(
     """
     checked_integer("refine_solution", times, 0, MAX_TIMES, "say how often edges are halved")
     barriers = () if mesh.sides else tuple(barriers)  # a mesh that is cut already
+    if barriers:  # nodes on them have the solution of one side
+        model = replace(model, on_mesh=model.on_mesh._replace(is_linear=False))
     first = refined(mesh, 0)
     again = partial(_on_finer_mesh, model, fields, assemble, barriers, first)
     if times or barriers:

@@ -71,8 +71,9 @@ def _field_of(posterior: PosteriorDraws, name: str | None) -> Quantity:
         found = "none" if name is None else repr(name)
         raise InputError("posterior", expected, found, "ask for one that was stored")
     if not found.is_linear:
-        expected, why = "a field that is linear between nodes", "one of other elements"
-        remedy = "make a reading of it, by the basis of the equation"
+        expected, why = "a field that is linear between nodes", "which jumps at a barrier"
+        why += " or has other elements"
+        remedy = "make a reading of it, by kind point or average or by the basis of the equation"
         raise InputError("posterior", expected, f"{found.name}, {why}", remedy)
     return found
 
