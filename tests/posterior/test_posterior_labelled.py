@@ -16,7 +16,8 @@ from posterior_cases import (
 from scipy.stats import norm
 
 from invlift.errors import InputError
-from invlift.posterior import Quantity
+from invlift.posterior import Posterior, Quantity, Readings
+from invlift.posterior.output.run_folder import read_posterior
 from invlift.posterior.statistics.labelled import read_groups, save_netcdf
 from invlift.posterior.statistics.scalars import SUMMARY_COLUMNS
 
@@ -166,9 +167,25 @@ def test_a_slash_in_a_name_is_no_folder_in_the_file(tmp_path):
     """As of the sites of a scope in NumPyro."""
     group = xr.Dataset({"left/mu": (("draw", "left/mu_dim_0"), np.arange(6.0).reshape(3, 2))})
     save_netcdf([("posterior", group)], tmp_path / "a.nc")
-    found = read_groups(tmp_path / "a.nc")["posterior"]["left.mu"]
-    assert found.dims == ("draw", "left.mu_dim_0")
-    np.testing.assert_array_equal(found, group["left/mu"])
+    with xr.open_datatree(tmp_path / "a.nc") as tree:
+        found = tree["posterior"]["left.mu"]
+        assert found.dims == ("draw", "left.mu_dim_0")
+        np.testing.assert_array_equal(found, group["left/mu"])
+    xr.testing.assert_identical(read_groups(tmp_path / "a.nc")["posterior"], group)
+
+
+def test_readings_with_slashes_in_their_names_are_read_back(tmp_path):
+    names, values = ["left/y", "left/y", "right/y"], np.arange(3.0)
+    arrays = {"left/y": ({"left/of": ["a", "b"]}, values[:2]), "right/y": ({}, values[2])}
+    coordinates = {"name": names, "left/of": ["a", "b", ""]}
+    sensors = Readings(values, labels=[*"abc"], coordinates=coordinates, arrays=arrays)
+    draws = {"left/mu": np.arange(30.0), "predicted": np.ones((30, 3))}
+    Posterior([Chain(draws)], sensors=sensors).write(tmp_path)
+    found = read_posterior(tmp_path)
+    assert found.readings.coordinates == coordinates
+    assert [*found.readings.arrays] == [*arrays]
+    np.testing.assert_array_equal(found.readings.values, values)
+    assert "left/mu" in found.described
 
 
 def test_summary_has_fixed_columns_and_right_values():

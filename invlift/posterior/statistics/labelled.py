@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 Places = Mapping[str, tuple[str, np.ndarray]]
 #: Name of the file itself among its groups.
 ROOT = "/"
+#: Attribute of a group: names that had slashes, one in a line.
+SLASHED = "names_with_slashes"
 
 
 def label(
@@ -151,8 +153,24 @@ def coordinates_of(constants: xr.Dataset) -> dict[str, list]:
 def to_arviz(groups: Mapping[str, xr.Dataset]) -> InferenceData | xr.DataTree:
     """Convert groups for the installed ArviZ: to `InferenceData` or to a `DataTree`."""
     if hasattr(_arviz(), "convert_to_datatree"):
-        return xr.DataTree.from_dict(dict(groups))
+        plain = {name: _without_slashes(each) for name, each in groups.items()}
+        return xr.DataTree.from_dict(plain)
     return _arviz().InferenceData(**groups)
+
+
+def _without_slashes(group: xr.Dataset) -> xr.Dataset:
+    """Return a group with dots in place of slashes in names, which are kept as an attribute."""
+    names = sorted({each for each in {*group.variables, *group.dims} if "/" in each})
+    if not names:
+        return group
+    renamed = group.rename({each: each.replace("/", ".") for each in names})
+    return renamed.assign_attrs({SLASHED: "\n".join(names)})
+
+
+def _with_slashes(group: xr.Dataset) -> xr.Dataset:
+    """Return the group that :func:`_without_slashes` had."""
+    names = group.attrs.pop(SLASHED, "").splitlines()
+    return group.rename({each.replace("/", "."): each for each in names})
 
 
 def _arviz() -> ModuleType:
@@ -202,14 +220,13 @@ def save_netcdf(
     The file is complete or not written. The groups, from `groups_of`, are processed one after the
     other, so that they need not be in memory all at once. HDF5 crashes if the disc is full; hence
     the file is first written to memory. A slash in a name, as from NumPyro's ``scope``, becomes a
-    dot, because netCDF would read it as a group.
+    dot, because netCDF would read it as a group; `read_groups` gives the name back.
     """
     content = io.BytesIO()
     with h5netcdf.File(content, "w") as file:
         file.attrs.update(attributes or {})
         for name, group in groups:
-            names = {*group.variables, *group.dims}
-            group = group.rename({each: each.replace("/", ".") for each in names if "/" in each})
+            group = _without_slashes(group)
             encoding = {
                 key: {"zlib": True, "complevel": 1, "shuffle": True}
                 for key, variable in group.data_vars.items()
@@ -228,7 +245,10 @@ def read_groups(path: str | os.PathLike) -> Mapping[str, xr.Dataset]:
     """
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
-            groups = {name: group.load().to_dataset() for name, group in tree.children.items()}
+            groups = {
+                name: _with_slashes(group.load().to_dataset())
+                for name, group in tree.children.items()
+            }
             groups[ROOT] = xr.Dataset(attrs=tree.attrs)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
         raise InputError(
