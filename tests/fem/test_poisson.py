@@ -419,10 +419,34 @@ def refused(match, mesh=None, **changes):
         (r"^source: expected a number, an expression .*found 'heat'", {"source": "heat"}),
         (r"^robin, top, coefficient: .*positive.*found 0", {"robin": {"top": (0.0, 1.0)}}),
         (r"^argument location: .*found 'edges'", {"location": "edges"}),
+        (r"^robin, top: .*a pair \(coefficient, ambient\), found 2.0", {"robin": {"top": 2.0}}),
+        (r"^point_source, 2: .*a pair .*found 1.0", {"point_sources": ([0.5, 0.5], 1.0)}),
+        (r"^point_source, 1: .*2 coordinates, found 'here'", {"point_sources": [("here", 1.0)]}),
+        (r"^dirichlet: expected values by names, found \['left'\]", {"dirichlet": ["left"]}),
+        (r"^lines: expected values by names, found 1.0", {"lines": 1.0}),
+        (r"^anisotropy: expected values by names, found 2.0", {"anisotropy": 2.0}),
+        (r"^conductivity: expected values by names, found 0.0", {"known": 0.0}),
+        (r"^source: expected numbers, found \['a'\]", {"source": ["a"]}),
+        (r"^neumann, top: expected 16 nodal values, found \['a'\]", {"neumann": {"top": ["a"]}}),
+        (r"^source: expected 16 values .*shape \(2,\)", {"source": (1.0, 2.0)}),
     ],
 )
 def test_bad_input_is_named(match, changes):
     refused(match, **changes)
+
+
+def test_numbers_and_fields_are_those_of_jax_too():
+    """And sequences of numbers, which a refined mesh interpolates."""
+    mesh = box_mesh(2, 2)
+    number, field = jnp.asarray(2.0), tuple(1.0 + mesh.points[:, 1])
+    given = {"source": number, "dirichlet": {"left": field}, "robin": {"top": (number, number)}}
+    plain = {"source": 2.0, "dirichlet": {"left": np.array(field)}, "robin": {"top": (2.0, 2.0)}}
+    observation = observe(mesh, mesh.points[4:5])
+    options = {"refine_solution": 1}
+    one, other = (assemble_poisson(mesh, observation, **each, **options) for each in (given, plain))
+    for name in ("load", "held"):
+        of_one, of_other = (getattr(each.model.inputs, name) for each in (one, other))
+        np.testing.assert_array_equal(of_one, of_other)
 
 
 def two_parts():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 import skfem
 
-from invlift.errors import InputError, KeyPath, positive_number
+from invlift.errors import InputError, KeyPath, as_number, as_numbers, positive_number
 from invlift.fem.equations.discretisation import (
     boundary_load,
     facet_basis,
@@ -43,19 +42,49 @@ def changed(conditions: Mapping[str, Any], change: Callable[[KeyPath, Any], Any]
         if key == "source" and not isinstance(given, Mapping):
             return change((key,), given)
         if key in ("source", "dirichlet", "neumann"):
-            return {name: change((key, name), value) for name, value in (given or {}).items()}
+            return {name: change((key, name), value) for name, value in by_name(key, given).items()}
         if key == "robin":
             return {
-                group: (change((key, group, "coefficient"), coefficient),
-                        change((key, group, "ambient"), ambient))
-                for group, (coefficient, ambient) in (given or {}).items()
-            }  # fmt: skip
+                group: tuple(
+                    change((key, group, part), value)
+                    for part, value in _pair((key, group), each, "coefficient", "ambient").items()
+                )
+                for group, each in by_name(key, given).items()
+            }
         if key == "point_sources":
-            return [(place, change(("point_source", number, "strength"), strength))
-                    for number, (place, strength) in enumerate(given or (), start=1)]  # fmt: skip
+            return [
+                (pair["place"], change((*where, "strength"), pair["strength"]))
+                for number, each in enumerate(() if given is None else given, start=1)
+                for where in [("point_source", number)]
+                for pair in [_pair(where, each, "place", "strength")]
+            ]
         return given
 
     return {key: of(key, given) for key, given in conditions.items()}
+
+
+def by_name(where: str | KeyPath, given: Any) -> Mapping[str, Any]:
+    """Return a mapping of names of groups or subdomains to values, empty for None.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    """
+    given = {} if given is None else given
+    if not isinstance(given, Mapping):
+        remedy = 'name what each value is of: {"left": 1.0}, for example'
+        raise InputError(where, "values by names", f"{given!r}"[:80], remedy)
+    return given
+
+
+def _pair(where: KeyPath, given: Any, *names: str) -> dict[str, Any]:
+    """Return two values by their names."""
+    is_pair = not isinstance(given, Mapping | str) and np.iterable(given) and len(given) == 2
+    if not is_pair:
+        expected, remedy = f"a pair ({', '.join(names)})", "give the two values in this order"
+        raise InputError(where, expected, f"{given!r}"[:80], remedy)
+    return dict(zip(names, given, strict=True))
 
 
 def entries(conditions: Mapping[str, Any]) -> list[tuple[KeyPath, Any]]:
@@ -174,10 +203,10 @@ def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray
     """
     if np.ndim(value) == 0:
         return _number(where, value)
-    value = np.asarray(value, dtype=float)
+    expected, remedy = f"{mesh.num_nodes} nodal values", "give a point field of the mesh"
+    value = as_numbers(where, value, expected, remedy)
     nodes = np.unique(mesh.facets(group))
     if value.shape != (mesh.num_nodes,):
-        expected, remedy = f"{mesh.num_nodes} nodal values", "give a point field of the mesh"
         raise InputError(where, expected, f"shape {value.shape}", remedy)
     _check_finite(where, value, mesh.points, nodes)
     values = np.zeros_like(value)  # values at other nodes may be NaN
@@ -223,15 +252,15 @@ def exchange_load(basis, mesh: Mesh, group: str, coefficient, ambient) -> np.nda
 
 def _number(where: str, value) -> float:
     """Return a finite number; the error message of any other value names its place."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not np.isfinite(value):
+    number = as_number(value)
+    if not np.isfinite(number):
         raise InputError(where, "a finite number", f"{value!r}", "correct the value")
-    return float(value)
+    return number
 
 
 def _at_point(mesh: Mesh, where: str, point: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes of the cell at a point, and their basis functions there, (dim + 1,) each."""
-    place = np.asarray(point, dtype=float)
+    place = as_numbers(where, point, f"{mesh.dim} coordinates", "give the place of the source")
     is_inside = place.shape == (mesh.dim,)
     if is_inside:
         cells, weights = mesh.find_cells(place[None])
@@ -246,17 +275,18 @@ def _at_point(mesh: Mesh, where: str, point: Sequence[float]) -> tuple[np.ndarra
 
 
 def numbers_of_subdomains(
-    mesh: Mesh, key: str, given: Mapping[str, float], remedy: str = "correct it"
+    mesh: Mesh, key: str, given: Mapping[str, float] | None, remedy: str = "correct it"
 ) -> np.ndarray:
     """Return positive numbers of named subdomains in their cells, (num_cells,), NaN elsewhere.
 
     Raises
     ------
     InputError
-        If there is no such subdomain, a value is not a positive number, or two subdomains overlap.
+        As :func:`by_name`; if there is no such subdomain, a value is not a positive number, or two
+        subdomains overlap.
     """
     numbers = np.full(mesh.num_cells, np.nan)
-    for name, value in given.items():
+    for name, value in by_name(key, given).items():
         cells, value = mesh.cells_of(name, (key, name)), positive_number((key, name), value, remedy)
         if not np.isnan(numbers[cells]).all():
             expected, apart = "a subdomain that no other overlaps", "name disjoint ones"
@@ -266,8 +296,9 @@ def numbers_of_subdomains(
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value of a condition is a field, an array or a list of numbers."""
-    return (isinstance(value, list) or hasattr(value, "__array__")) and np.ndim(value) > 0
+    """Return whether a value of a condition is a field, an array or a sequence of numbers."""
+    # Schedules are named tuples, and no fields.
+    return (type(value) in (list, tuple) or hasattr(value, "__array__")) and np.ndim(value) > 0
 
 
 def location_of(mesh: Mesh, where: KeyPath | str, values: np.ndarray) -> Literal["nodes", "cells"]:
@@ -296,7 +327,7 @@ def at_corners(mesh: Mesh, where: KeyPath, values, location: str | None = None) 
     InputError
         If a value is not finite; without a location also as :func:`location_of`.
     """
-    values = np.asarray(values, dtype=float)
+    values = as_numbers(where, values)
     if values.shape == mesh.cells.shape:
         return values
     location = location or location_of(mesh, where, values)

@@ -18,8 +18,9 @@ import skfem
 from scipy.sparse import block_diag, csr_array
 from skfem.element import DiscreteField
 
-from invlift.errors import InputError, positive_number
+from invlift.errors import InputError, as_numbers, positive_number
 from invlift.fem.equations.conditions import (
+    by_name,
     exchange_load,
     facet_mass,
     location_of,
@@ -106,7 +107,7 @@ def body_of(
     """
     form, turned = conduction, {}
     if anisotropy is not None:
-        given = [anisotropy.get(key) for key in ("ratio", "angle")]
+        given = [by_name("anisotropy", anisotropy).get(key) for key in ("ratio", "angle")]
         turned = {key: one_number(("anisotropy", key), each, is_positive=key == "ratio")
                   for key, each in zip(("ratio", "angle"), given, strict=True)
                   if is_distribution(each)}  # fmt: skip
@@ -118,11 +119,11 @@ def body_of(
     if lines and mesh.dim != 2:
         remedy = "leave them out, or mesh the zone as a subdomain"
         raise InputError("lines", "none of a body in space", "some", remedy)
-    if both := set(lines or ()) & set(barriers or ()):
+    along, of_lines = _by_group(mesh, "lines", lines, "conductivity times width")
+    between, of_barriers = _by_group(mesh, "barriers", barriers, "width by conductivity")
+    if both := along.keys() & between.keys():
         remedy = "mesh what flows along it as a line beside the barrier"
         raise InputError(("barriers", both.pop()), "a group that is no line", "a line", remedy)
-    along, of_lines = _by_group(mesh, "lines", lines or {}, "conductivity times width")
-    between, of_barriers = _by_group(mesh, "barriers", barriers or {}, "width by conductivity")
     unknowns = turned | of_lines | of_barriers
     return Body(mesh, basis, location, known, form, along, between, unknowns, tuple(turned))
 
@@ -132,7 +133,7 @@ def _by_group(
 ) -> tuple[dict[str, float | str], dict[str, Distribution]]:
     """Return the number or the unknown's name of each group, and the unknowns' distributions."""
     numbers, unknowns = {}, {}
-    for group, value in given.items():
+    for group, value in by_name(key, given).items():
         where = (key, group)
         mesh.facets(group, where)
         if is_distribution(value):
@@ -162,7 +163,7 @@ def _thickness(mesh: Mesh, given) -> OfThickness:
     elif np.ndim(given) == 0:
         values, is_nodal = np.full(mesh.num_cells, given, dtype=float), False
     else:
-        values = np.asarray(given, dtype=float)
+        values = as_numbers("thickness", given)
         is_nodal = location_of(mesh, "thickness", values) == "nodes"
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
     if bad.size:
@@ -182,7 +183,7 @@ def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndar
         the conductivity is known everywhere.
     """
     remedy = "give its conductivity"
-    logarithms = np.log(numbers_of_subdomains(mesh, "conductivity", known or {}, remedy))
+    logarithms = np.log(numbers_of_subdomains(mesh, "conductivity", known, remedy))
     if not np.isnan(logarithms).any():
         remedy = "leave out the one in which it is to be found"
         raise InputError("conductivity", "a part where it is unknown", "none", remedy)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_number
 from invlift.fem.equations.conditions import changed, is_array
 from invlift.fem.time.schedules import SCHEDULES, ChangingField, Steps
 
@@ -25,7 +25,7 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
         If a condition is an unknown or periodic, if steps begin before time 0, or if the initial
         state is not a finite number.
     """
-    if not (np.isscalar(initial) and np.isreal(initial) and np.isfinite(initial)):
+    if not np.isfinite(as_number(initial)):
         raise InputError("initial", "a number", f"{initial!r}"[:80], "give one, or leave it out")
 
     def begun(where, value):
@@ -35,9 +35,9 @@ def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, An
         value = ChangingField(np.asarray(value), ()) if is_array(value) else value
         if isinstance(value, SCHEDULES):
             return value.begun(before, where)
-        if not (np.isscalar(value) and np.isreal(value)):
+        if np.isnan(number := as_number(value)):
             expected = "a number, a field or steps, as there is an initial state"
             raise InputError(where, expected, "an unknown", "give a number, or no initial state")
-        return Steps(np.zeros(1), np.array([float(value)]), before) if value != before else before
+        return Steps(np.zeros(1), np.array([number]), before) if number != before else before
 
     return changed(conditions, begun)
