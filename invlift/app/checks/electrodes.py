@@ -142,6 +142,7 @@ def electrode_doubts(problem: InverseProblem) -> list[tuple[str, str]]:
         return []
     names = range(1, len(sensors.positions) + 1)
     errors = _errors_of_uniform_ground(problem, electrode_numbers(sensors, names, are_points=True))
-    is_far = errors.size and errors.max() > TOO_FAR_OFF
+    if not (errors > TOO_FAR_OFF).any():  # there are none of ground that is not flat
+        return []
     text = f"the mesh ends too near its electrodes, or is too coarse at them: {_in_words(errors)}"
-    return [(text, REMEDY)] if is_far else []
+    return [(text, REMEDY)]
