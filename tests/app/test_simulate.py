@@ -10,7 +10,7 @@ from problem_files import write_problem
 from scipy.stats import kstest
 
 import invlift
-from invlift.app.studies.simulate import simulate_problem, simulate_readings
+from invlift.app.studies.simulate import simulate_by_name, simulate_problem, simulate_readings
 from invlift.noise import gaussian_noise, known_noise, student_t_noise
 from invlift.unknowns.distributions import lognormal
 
@@ -117,6 +117,19 @@ def test_a_problem_is_simulated_with_the_same_random_numbers(tmp_path):
     zeta, white = problem.split(theta)
     np.testing.assert_allclose(field.prior.transform(white), truth["log_conductivity"])
     np.testing.assert_allclose(field.noise.sigma(zeta), truth["sigma"])
+
+
+def test_readings_beyond_their_limits_are_told_from_numbers():
+    """Of a model without a table of sensors."""
+    noise = known_noise(0.1).with_limits(["", "<", ">"])
+    unknowns = {"a": invlift.normal(0.0, 1e-3)}
+    problem = invlift.inverse_problem(lambda a: a * np.ones(3), unknowns, noise, [0.0, 1.0, 1.0])
+    columns, _ = simulate_by_name(problem, seed=1)
+    assert columns["limit"].tolist() == ["", "<", ""]
+    assert columns["value"][1] == 1.0
+    assert abs(columns["value"][2]) < 1.0
+    without = invlift.inverse_problem(lambda a: a * np.ones(3), unknowns, 0.1, [0.0, 1.0, 1.0])
+    assert "limit" not in simulate_by_name(without, seed=1)[0]
 
 
 # --- a series of draws from the prior -----------------------------------------------------------

@@ -65,9 +65,9 @@ def simulate_by_name(
     """Simulate readings, with noise, of unknowns drawn from the prior; return them and the truth.
 
     The readings are columns of a table with a row for each: ``reading``, its name or number, its
-    coordinates if it has any, and ``value``. The truth has the entries of unknowns, parameters of
-    noise and prior, and further recorded quantities, by name. Raises an InputError as
-    :func:`simulate_problem` does.
+    coordinates if it has any, ``value``, and ``limit`` if some are censored. The truth has the
+    entries of unknowns, parameters of noise and prior, and further recorded quantities, by name.
+    Raises an InputError as :func:`simulate_problem` does.
     """
     made, theta = simulate_problem(problem, seed)
     truth, numbers = _drawn(made, theta), {}
@@ -83,8 +83,9 @@ def simulate_by_name(
         return {"reading": labels, "value": values}, numbers
     readings = made.model.readings
     labels = labels_of(readings) or range(made.num_observations)
-    values = np.asarray(made.observed)
-    return {"reading": labels, **coordinates_of(readings), "value": values}, numbers
+    columns = {"reading": labels, **coordinates_of(readings), "value": np.asarray(made.observed)}
+    limits = {} if made.noise.censored is None else {"limit": made.noise.limits}
+    return columns | limits, numbers
 
 
 def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
