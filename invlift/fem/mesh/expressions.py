@@ -183,22 +183,21 @@ def _products(node: ast.AST, refuse: Callable) -> list[_Product]:
         return [(None, text)]
     if not names & {*AXES}:
         return [(text, None)]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        sign = "(-1)" if isinstance(node.op, ast.USub) else "1"
-        return _multiplied(_products(node.operand, refuse), [(None, sign)], refuse)
-    if isinstance(node, ast.BinOp):
-        left, right = node.left, node.right
-        if isinstance(node.op, ast.Add):
+    match node:
+        case ast.UnaryOp(ast.UAdd(), of):
+            return _products(of, refuse)
+        case ast.UnaryOp(ast.USub(), of):
+            return _multiplied(_products(of, refuse), [(None, "(-1)")], refuse)
+        case ast.BinOp(left, ast.Add(), right):
             return _products(left, refuse) + _products(right, refuse)
-        if isinstance(node.op, ast.Sub):
+        case ast.BinOp(left, ast.Sub(), right):
             return _products(left, refuse) + _products(ast.UnaryOp(ast.USub(), right), refuse)
-        if isinstance(node.op, ast.Mult):
+        case ast.BinOp(left, ast.Mult(), right):
             return _multiplied(_products(left, refuse), _products(right, refuse), refuse)
-        by = _products(right, refuse)
-        if isinstance(node.op, ast.Div) and len(by) == 1:
+        case ast.BinOp(left, ast.Div(), right) if len(by := _products(right, refuse)) == 1:
             inverse = tuple(each and f"(1 / ({each}))" for each in by[0])
             return _multiplied(_products(left, refuse), [inverse], refuse)
-        if isinstance(node.op, ast.Pow) and isinstance(right, ast.Constant) and right.value == 2:
+        case ast.BinOp(left, ast.Pow(), ast.Constant(2)):
             return _multiplied(*[_products(left, refuse)] * 2, refuse)
     return refuse(f"{text[1:-1][:60]}, where t and x, y or z cannot be separated")
 
@@ -238,45 +237,43 @@ def _number(node: ast.AST, names: Mapping[str, np.ndarray], refuse: Callable):
     def value(of):
         return _number(of, names, refuse)
 
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return float(node.value)
-    if isinstance(node, ast.Name):
-        if node.id in names:
-            return names[node.id]
-        if node.id == "pi":
-            return np.pi
-        if node.id in AXES:
-            refuse(repr(node.id), "the mesh is flat: leave it out")
-        close = closest(node.id, [each for each in names if each not in AXES])
-        remedy = f"did you mean {close!r}?" if close else f"known are {', '.join(names)} and pi"
-        refuse(f"the unknown name {node.id!r}", _REMEDIES.get(node.id, remedy))
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](value(node.operand))
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](value(node.left), value(node.right))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
-        refuse("^", "write ** for a power")
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        function = _FUNCTIONS.get(node.func.id)
-        if function is None:
-            refuse(f"the function {node.func.id!r}")
-        if len(node.args) != function.nin:
-            refuse(f"{len(node.args)} arguments of {node.func.id}", f"give {function.nin}")
-        return function(*map(value, node.args))
+    match node:
+        case ast.Constant(number) if type(number) in (int, float):
+            return float(number)
+        case ast.Name(name) if name in names or name == "pi":
+            return names.get(name, np.pi)
+        case ast.Name(name) if name in AXES:
+            refuse(repr(name), "the mesh is flat: leave it out")
+        case ast.Name(name):
+            close = closest(name, [each for each in names if each not in AXES])
+            remedy = f"did you mean {close!r}?" if close else f"known are {', '.join(names)} and pi"
+            refuse(f"the unknown name {name!r}", _REMEDIES.get(name, remedy))
+        case ast.UnaryOp(op, of) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](value(of))
+        case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](value(left), value(right))
+        case ast.BinOp(_, ast.BitXor(), _):
+            refuse("^", "write ** for a power")
+        case ast.Call(ast.Name(name), _, []) if name not in _FUNCTIONS:
+            refuse(f"the function {name!r}")
+        case ast.Call(ast.Name(name), given, []):
+            if len(given) != _FUNCTIONS[name].nin:
+                refuse(f"{len(given)} arguments of {name}", f"give {_FUNCTIONS[name].nin}")
+            return _FUNCTIONS[name](*map(value, given))
     return refuse(ast.unparse(node)[:40])
 
 
 def _truth(node: ast.AST, names: Mapping[str, np.ndarray], refuse: Callable) -> np.ndarray:
     """Evaluate a node of a condition."""
-    if isinstance(node, ast.BoolOp):
-        join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-        return functools.reduce(join, (_truth(each, names, refuse) for each in node.values))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return np.logical_not(_truth(node.operand, names, refuse))
-    if isinstance(node, ast.Compare) and all(type(each) in _COMPARISONS for each in node.ops):
-        sides = [_number(each, names, refuse) for each in (node.left, *node.comparators)]
-        pairs = zip(node.ops, sides[:-1], sides[1:], strict=True)
-        return functools.reduce(
-            np.logical_and, (_COMPARISONS[type(op)](left, right) for op, left, right in pairs)
-        )
+    match node:
+        case ast.BoolOp(op, parts):
+            join = {ast.And: np.logical_and, ast.Or: np.logical_or}[type(op)]
+            return functools.reduce(join, (_truth(each, names, refuse) for each in parts))
+        case ast.UnaryOp(ast.Not(), of):
+            return np.logical_not(_truth(of, names, refuse))
+        case ast.Compare(first, ops, others) if all(type(each) in _COMPARISONS for each in ops):
+            sides = [_number(each, names, refuse) for each in (first, *others)]
+            pairs = zip(ops, sides[:-1], sides[1:], strict=True)
+            of_pairs = [_COMPARISONS[type(op)](left, right) for op, left, right in pairs]
+            return functools.reduce(np.logical_and, of_pairs)
     return refuse(ast.unparse(node)[:40], "compare numbers by < or >, and join by and, or, not")
