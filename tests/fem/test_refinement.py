@@ -56,7 +56,7 @@ def test_groups_volumes_and_fields_stay(dim):
     mesh, times = slanted(dim), 2
     found = refined(mesh, times)
     check(mesh, found, times)
-    shifted = replace(found, parents=np.roll(found.parents, 1))  # negative control
+    shifted = replace(found, corners=np.roll(found.corners, 1))  # negative control
     with pytest.raises(AssertionError):
         check(mesh, shifted, times)
 

@@ -22,7 +22,7 @@ from invlift.fem.mesh.finer_mesh import extrapolated
 from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.geometry import barycentric
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.mesh.refinement import refined
+from invlift.fem.mesh.refinement import parents_of
 from invlift.models.base import ForwardModel
 from invlift.programs.compilation import Program
 
@@ -116,7 +116,7 @@ def error_map(
         size.
     """
     mesh, fine = model.on_mesh.solved_on.mesh, finer.on_mesh.solved_on.mesh
-    parents = refined(mesh, times).parents
+    parents = parents_of(mesh, fine)
     nested = _Nested(
         sparse.sparse_matrix(_interpolation(mesh, fine, parents)),
         sparse.as_index(mesh.cells),

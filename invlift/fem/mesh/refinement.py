@@ -41,8 +41,6 @@ class Refinement:
         The refined mesh; its first nodes are those of the given mesh.
     nodes : (num_fine_nodes, num_nodes) sparse array
         Interpolation matrix of a field that is linear in the given cells.
-    parents : (num_fine_cells,) array of int
-        The given cell that contains each fine cell.
     corners : (num_cells, dim + 1) array of int
         For each corner of the given cells the index of a corner of a fine cell: i (dim + 1) + j for
         corner j of fine cell i.
@@ -53,9 +51,13 @@ class Refinement:
     given: Mesh
     mesh: Mesh
     nodes: csr_array
-    parents: np.ndarray
     corners: np.ndarray
     times: int
+
+    @property
+    def parents(self) -> np.ndarray:
+        """The given cell that contains each fine cell, (num_fine_cells,)."""
+        return parents_of(self.given, self.mesh)
 
     def after(self, first: Refinement) -> Refinement:
         """Compose with a first refinement; return the refinement of the first one's given mesh."""
@@ -63,7 +65,6 @@ class Refinement:
             self,
             given=first.given,
             nodes=csr_array(self.nodes @ first.nodes),
-            parents=first.parents[self.parents],
             corners=self.corners.ravel()[first.corners],
             times=self.times + first.times,
         )
@@ -76,9 +77,14 @@ class Refinement:
         self.given.places_of(location)
         if location == "nodes":
             return self.nodes
-        size = len(self.parents)
+        size = self.mesh.num_cells
         entries = np.ones(size), (np.arange(size), self.parents)
         return csr_array(entries, shape=(size, self.given.num_cells))
+
+
+def parents_of(given: Mesh, fine: Mesh) -> np.ndarray:
+    """Return the given cell that contains each fine cell: the parts of a cell are in a row."""
+    return np.repeat(np.arange(given.num_cells), fine.num_cells // given.num_cells)
 
 
 def refined(mesh: Mesh, times: int = 1) -> Refinement:
@@ -97,8 +103,7 @@ def refined(mesh: Mesh, times: int = 1) -> Refinement:
         point fields (linear between nodes) and cell fields are those of the given mesh.
     """
     corners = np.arange(mesh.cells.size).reshape(mesh.cells.shape)
-    nodes, cells = csr_array(eye_array(mesh.num_nodes)), np.arange(mesh.num_cells)
-    refinement = Refinement(mesh, mesh, nodes, cells, corners, 0)
+    refinement = Refinement(mesh, mesh, csr_array(eye_array(mesh.num_nodes)), corners, 0)
     for _ in range(times):
         refinement = _once(refinement.mesh).after(refinement)
     return refinement
@@ -137,7 +142,7 @@ def _once(mesh: Mesh) -> Refinement:
         cell_fields={name: each[parents] for name, each in mesh.cell_fields.items()},
         name=f"{mesh.name}, refined",
     )
-    return Refinement(mesh, fine, nodes, parents, first_corners[:, : dim + 1], 1)
+    return Refinement(mesh, fine, nodes, first_corners[:, : dim + 1], 1)
 
 
 def _octahedra(points: np.ndarray, local: np.ndarray) -> np.ndarray:

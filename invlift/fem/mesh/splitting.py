@@ -85,7 +85,7 @@ def split(mesh: Mesh, groups: Sequence[str], key: str) -> Refinement:
         sides=sides,
     )
     corners = np.arange(cells.size).reshape(cells.shape)
-    return Refinement(mesh, whole, nodes, np.arange(mesh.num_cells), corners, 0)
+    return Refinement(mesh, whole, nodes, corners, 0)
 
 
 def _with_copies(mesh: Mesh, ids, rows, is_cut) -> tuple[np.ndarray, np.ndarray]:
