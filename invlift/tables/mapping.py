@@ -49,10 +49,6 @@ def with_columns(
         table, joined = _with_joined(table, columns[TIME].split(JOIN), where)
         columns = {**columns, TIME: joined}
     found = {each: _matches(table, pattern, where, each) for each, pattern in columns.items()}
-    for each, matches in found.items():
-        if len(matches) > 1 and each != VALUE:
-            expected, listed = f"one column of {table.name}", ", ".join(map(repr, matches))
-            raise InputError((where, each), expected, listed, "write more of its name")
     names = {column: each for each, matches in found.items() if each != VALUE for column in matches}
     values = found.get(VALUE, {})
     names |= dict.fromkeys(values, VALUE) if len(values) == 1 else {}
@@ -101,11 +97,7 @@ def _with_joined(table: Table, patterns: list[str], where: str) -> tuple[Table, 
     """Join the entries of several columns with spaces; also return the new column's name."""
     columns = []
     for pattern in patterns:
-        matches = list(_matches(table, pattern, where, TIME))
-        if len(matches) > 1:
-            expected, listed = f"one column of {table.name}", ", ".join(map(repr, matches))
-            raise InputError((where, TIME), expected, listed, "write more of its name")
-        columns += matches
+        columns += _matches(table, pattern, where, TIME)
     name = " ".join(columns)
     frame = table.frame.drop(columns=columns)
     entries = table.frame[columns].astype(str).agg(" ".join, axis=1)
@@ -127,7 +119,10 @@ def _unit_of(column: str) -> str:
 
 
 def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]:
-    """Return the columns that match a pattern, each with the text that the last star matches."""
+    """Return the columns that match a pattern, each with the text that the last star matches.
+
+    Several are an error, but for those of values.
+    """
     parts = "(.*)".join(map(re.escape, pattern.split("*")))
     by_pattern = {
         each: next(filter(None, (re.fullmatch(parts, name, re.IGNORECASE) for name in
@@ -141,6 +136,9 @@ def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]
         remedy = f"did you mean {close!r}?" if close else "write the name of one"
         listed = ", ".join(map(repr, table.columns))
         raise InputError((where, key), f"a column of {table.name}: {listed}", pattern, remedy)
+    if len(matches) > 1 and key != VALUE:
+        expected, listed = f"one column of {table.name}", ", ".join(map(repr, matches))
+        raise InputError((where, key), expected, listed, "write more of its name")
     return matches
 
 

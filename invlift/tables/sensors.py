@@ -269,30 +269,28 @@ def with_entries(table: Table, numbers: Sequence[str]) -> Table:
 
 def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     """Write a sensor table that `read_sensors` reads back exactly."""
-    axes = "xyz"[: sensors.points.shape[1]]
-    columns, header = [*sensors.points.T], [*axes]
+    columns = dict(zip("xyz", sensors.points.T, strict=False))
     if sensors.minus is not None:
-        columns += [*sensors.minus.T]
-        header += [f"{axis}2" for axis in axes]
-    for column in ("radius", "averaged_over", "moment"):
-        if (entries := getattr(sensors, column)) is not None:
-            columns.append(entries)
-            header.append(column)
-    columns = [np.where(np.isnan(each), "", each.astype(str)) for each in columns]
+        columns |= dict(zip(("x2", "y2", "z2"), sensors.minus.T, strict=False))
+    columns |= {each: getattr(sensors, each) for each in ("radius", "averaged_over", "moment")}
+    columns = {
+        name: np.where(np.isnan(numbers), "", numbers.astype(str))
+        for name, numbers in columns.items()
+        if numbers is not None
+    }
     values = sensors.values
     if sensors.limits is not None:
         pairs = zip(sensors.limits.tolist(), values.tolist(), strict=True)
         values = np.array([f"{limit}{value}" for limit, value in pairs])
-    columns.append(values)
-    header.append("value")
-    texts = ((column, getattr(sensors, attribute)) for column, attribute in TEXTS.items())
-    for column, entries in (("sigma", sensors.sigma), ("time", sensors.times), *texts):
-        if entries is not None:
-            columns.append(entries)
-            header.append(column)
-    columns += sensors.further.values()
-    header += sensors.further
+    columns |= {"value": values, "sigma": sensors.sigma, "time": sensors.times}
+    columns |= {column: getattr(sensors, attribute) for column, attribute in TEXTS.items()}
+    write_columns(path, columns | dict(sensors.further))
+
+
+def write_columns(path: str | os.PathLike, columns: Mapping[str, np.ndarray | None]) -> None:
+    """Write arrays as the columns of a CSV file, without those that are None."""
+    there = {name: entries.tolist() for name, entries in columns.items() if entries is not None}
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
+        writer.writerow(there)
+        writer.writerows(zip(*there.values(), strict=True))

@@ -45,34 +45,35 @@ def sources_of(source: Any) -> Sources | None:
     InputError
         If there is no table, or a file twice.
     """
-    name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-    source = _files_of(source) or source
-    if isinstance(source, list | tuple):
-        source = [each for own in source for each in (_files_of(own) or [own])]
-    if isinstance(source, dict):
-        parts = [(f"{key}", each) for key, each in source.items()]
-    elif isinstance(source, list | tuple):
-        is_file = [isinstance(each, str | os.PathLike) for each in source]
-        parts = [(Path(each).stem if own else "", each)
-                 for each, own in zip(source, is_file, strict=True)]  # fmt: skip
-    else:
-        return None
+    name = path_of(source)
+    match _files_of(source) or source:
+        case dict() as named:
+            parts = [(f"{key}", each) for key, each in named.items()]
+        case list() | tuple() as several:
+            every = [each for own in several for each in (_files_of(own) or [own])]
+            parts = [(Path(path_of(each)).stem, each) for each in every]
+        case _:
+            return None
     if not parts:
         raise InputError("sensor tables", "at least one", "none", "name their files")
-    files = [os.path.realpath(each) for _, each in parts if isinstance(each, str | os.PathLike)]
+    files = [os.path.realpath(path) for _, each in parts if (path := path_of(each))]
     twice = next((each for each in files if files.count(each) > 1), None)
     if twice is not None:
         raise InputError(Path(twice).name, "each file once", "it twice", "name it once")
     if not name:
-        first = parts[0][1] if isinstance(parts[0][1], str | os.PathLike) else "a sensor table"
-        name = os.fspath(first)
+        name = path_of(parts[0][1]) or "a sensor table"
         name += f" and {len(parts) - 1} more" if len(parts) > 1 else ""
     return Sources(name, parts)
 
 
+def path_of(source: Any) -> str:
+    """Return the path of a file as text; "" if the source is no path."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+
+
 def _files_of(source: Any) -> list[str]:
     """Return the files of a pattern of paths in the order of their names; none if it is none."""
-    name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+    name = path_of(source)
     if not glob.has_magic(name) or Path(name).exists():
         return []
     if files := sorted(glob.glob(name, recursive=True)):

@@ -10,7 +10,6 @@ readings.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Mapping
@@ -36,7 +35,7 @@ from invlift.tables.ground_formats import exported_data, ground_data
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns
 from invlift.tables.numbers import is_plain_number
-from invlift.tables.sensors import with_entries
+from invlift.tables.sensors import with_entries, write_columns
 from invlift.tables.several import Sources, check_all_have, notes_of, short_names, sources_of
 from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
 from invlift.units import factor_between, without_unit
@@ -316,14 +315,14 @@ def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
     """
     if sensors.reference is not None:
         sensors = replace(sensors, values=sensors.values + sensors.reference, reference=None)
-    columns = dict(zip(ROLES, sensors.electrodes.T.tolist(), strict=True))
+    columns = dict(zip(ROLES, sensors.electrodes.T, strict=True))
     if sensors.positions is not None:
-        columns["r"] = sensors.values.tolist()
+        columns["r"] = sensors.values
         if sensors.sigma is not None:
-            columns["err"] = (sensors.sigma / np.abs(sensors.values)).tolist()
+            columns["err"] = sensors.sigma / np.abs(sensors.values)
         if sensors.surveys is not None:
-            columns["survey"] = sensors.surveys.tolist()
-        rows = zip(*columns.values(), strict=True)
+            columns["survey"] = sensors.surveys
+        rows = zip(*(each.tolist() for each in columns.values()), strict=True)
         axes = "xyz"[: sensors.positions.shape[1]]
         lines = [f"{len(sensors.positions)}# Number of electrodes", f"#{' '.join(axes)}"]
         lines += [" ".join(map(repr, each)) for each in sensors.positions.tolist()]
@@ -333,25 +332,19 @@ def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
         return
     if sensors.currents is not None:
         columns = _columns_of_currents(sensors)
-    optional = {"sigma": sensors.sigma, "group": sensors.groups, "name": sensors.labels}
-    optional["survey"] = sensors.surveys
-    columns["value"] = sensors.values.tolist()
-    columns |= {key: each.tolist() for key, each in optional.items() if each is not None}
-    columns |= {key: each.tolist() for key, each in sensors.further.items()}
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+    columns |= {"value": sensors.values, "sigma": sensors.sigma, "group": sensors.groups}
+    columns |= {"name": sensors.labels, "survey": sensors.surveys}
+    write_columns(path, columns | dict(sensors.further))
 
 
-def _columns_of_currents(sensors: Sensors) -> dict[str, list]:
+def _columns_of_currents(sensors: Sensors) -> dict[str, np.ndarray]:
     """Return the columns of the current at each electrode, and of m and n."""
-    columns = {f"current {k + 1} [A]": each.tolist() for k, each in enumerate(sensors.currents.T)}
+    columns = {f"current {k + 1} [A]": each for k, each in enumerate(sensors.currents.T)}
     if (sensors.electrodes[:, 3] == "").any():
         expected, found = "readings between two electrodes", "others"
         remedy = "choose pairs: a table has no columns for other weights"
         raise InputError(sensors.name, expected, found, remedy)
-    return columns | dict(zip(ROLES[2:], sensors.electrodes[:, 2:].T.tolist(), strict=True))
+    return columns | dict(zip(ROLES[2:], sensors.electrodes[:, 2:].T, strict=True))
 
 
 def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import jax
 import numpy as np
@@ -89,13 +88,15 @@ def matern_prior(
     alpha = matern_alpha(smoothness, mesh.dim)
     given = {"range": checked("range", range), "std": checked("std", std)}
     medians = {}
-    for name, check in (("range", partial(_check_range, mesh)), ("std", _check_std)):
-        value = given[name]
+    for name, (least, most, which, remedy) in _limits(mesh).items():
+        value, found = given[name], f"{given[name]!r}"
         if isinstance(value, Distribution):
-            medians[name] = math.exp(min(log_moments(value).log_median, 700.0))
-            check(medians[name], "a median of ")
-        else:
-            check(value)
+            value = medians[name] = math.exp(min(log_moments(value).log_median, 700.0))
+            found = f"a median of {value!r}"
+        if not least <= as_number(value) <= most:
+            expected = f"a positive number, from {least:.3g} to {most:.3g}{which}"
+            raise InputError(("prior", name), expected, found, remedy)
+        if name not in medians:
             given[name] = float(value)
     mean = _checked_mean(mesh, mean)
     if medians:
@@ -189,25 +190,10 @@ def _checked_mean(mesh: Mesh, mean) -> np.ndarray:
     return np.broadcast_to(mean, (mesh.num_nodes,))
 
 
-def _check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
-    """Raise an error for an unusable correlation range; the message has ``name`` before it."""
+def _limits(mesh: Mesh) -> dict[str, tuple[float, float, str, str]]:
+    """Return the least and the largest range and deviation, with words for errors."""
+    of_range = "give the correlation length in the length unit of the mesh"
+    of_std = "give the standard deviation of the log-conductivity: 1 for factors of about e"
     # For a long range the field hardly varies in the body; its deviation grows like range / extent.
-    least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
-    if not least <= as_number(correlation_range) <= most:
-        raise InputError(
-            ("prior", "range"),
-            f"a positive number, from {least:.3g} to {most:.3g}, ten times the extent of the mesh",
-            f"{name}{correlation_range!r}",
-            "give the correlation length in the length unit of the mesh",
-        )
-
-
-def _check_std(std, name: str = "") -> None:
-    """Raise an error for an unusable standard deviation."""
-    if not MIN_STD <= as_number(std) <= MAX_STD:
-        raise InputError(
-            ("prior", "std"),
-            f"a positive number, from {MIN_STD:g} to {MAX_STD:g}",
-            f"{name}{std!r}",
-            "give the standard deviation of the log-conductivity: 1 for factors of about e",
-        )
+    ends = 1e-6 * mesh.diameter, 10.0 * mesh.diameter, ", ten times the extent of the mesh"
+    return {"range": (*ends, of_range), "std": (MIN_STD, MAX_STD, "", of_std)}
