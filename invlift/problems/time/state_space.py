@@ -122,10 +122,10 @@ def state_space(
     """
     require_float64()
     columns = checked_columns(readings)
-    check_labels(readings, noise, times)
-    noise = noise_where_read(noise, columns)
     is_numbered, size = times is None, len(next(iter(columns.values())))
     times = _checked_times(times, size)
+    check_labels(readings, noise, None if is_numbered else times)
+    noise = noise_where_read(noise, columns)
     times, columns = with_forecast(times, columns, forecast)
     if is_numbered and not np.array_equal(times, np.arange(times.size)):
         expected = f"{size}, {size + 1}, ... behind times that are numbered 0, ..., {size - 1}"
