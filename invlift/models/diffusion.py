@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from invlift.lift.jacobians.markov import followed
 from invlift.models.path import PathModel
 from invlift.models.sde_schemes import SCHEMES
 from invlift.programs.pytrees import static
@@ -110,14 +111,7 @@ def _path_along(primals, tangents):
     carry = jax.vmap(jax.jacrev(model.step, 3), in_axes=(0, 0, 0, 0, None))(
         model.at, model.lengths, moves, states[:-1], values
     )
-
-    def follow(along, each):
-        carry, push = each
-        along = carry @ along + push
-        return along, along
-
-    _, later = jax.lax.scan(follow, along, (carry, pushes))
-    return states, jnp.concatenate([along[None], later])
+    return states, jnp.concatenate([along[None], followed(carry, pushes, along)])
 
 
 def matrix_of(strengths: Mapping[str, Any], state_shapes: Shapes, num_wiener: int) -> jax.Array:

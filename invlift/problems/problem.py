@@ -9,7 +9,7 @@ obey y = F(x) + noise, the noise being a transformation of standard normal varia
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -388,6 +388,23 @@ class InverseProblem(ProblemBase, Module):
         """As :meth:`ProblemBase.lines`: mesh, model, prior or unknowns, noise, readings."""
         mesh = [] if self.mesh is None else [("mesh", self.mesh.size)]
         return [*mesh, *lines_of(self.model, self.prior, self.noise, self.observed)]
+
+
+class InPlaceOf(InverseProblem):
+    """A problem of the same posterior as another one, with other readings or unknowns.
+
+    Attributes
+    ----------
+    asked : InverseProblem
+        The problem in whose place it is, with d readings.
+    """
+
+    asked: InverseProblem = field(kw_only=True)
+
+    @property
+    def whole(self) -> InverseProblem:
+        """The problem with the original readings and unknowns."""
+        return self.asked.whole
 
 
 class ExactProblem(InverseProblem):

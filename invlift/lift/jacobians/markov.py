@@ -42,6 +42,17 @@ class Grid(Module):
         return values.reshape(-1, *values.shape[2:])[self.places]
 
 
+def followed(carry: jax.Array, pushes: jax.Array, first: jax.Array) -> jax.Array:
+    """Return x_t = A_t x_t-1 + b_t, (T, n, ...), from x_0, for A (T, n, n) and b (T, n, ...)."""
+
+    def follow(state, each):
+        carry, push = each
+        state = carry @ state + push
+        return state, state
+
+    return jax.lax.scan(follow, first, (carry, pushes))[1]
+
+
 class InnovationsFactor(GramFactor):
     """J K^T = L S L'^T with S block diagonal, and L and L' block triangular with unit diagonal.
 
@@ -128,14 +139,7 @@ class MarkovJacobian(ConstraintJacobian):
         num_steps, _, width = self.push.shape
         moves = vector[: num_steps * width].reshape(num_steps, width)
         pushes = self._after_idle(jnp.einsum("tnw,tw->tn", self.push, moves))
-
-        def follow(state, each):
-            carry, push = each
-            state = carry @ state + push
-            return state, state
-
-        none = jnp.zeros(self.carry.shape[1])
-        _, states = jax.lax.scan(follow, none, (self.carry, pushes))
+        states = followed(self.carry, pushes, jnp.zeros(self.carry.shape[1]))
         readings = self.grid.gather(jnp.einsum("trn,tn->tr", self.read, states))
         if self.noise is None:
             return readings

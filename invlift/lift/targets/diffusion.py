@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.lift.jacobians import BorderedJacobian, GramFactor
-from invlift.lift.jacobians.markov import Grid, MarkovJacobian
+from invlift.lift.jacobians.markov import Grid, MarkovJacobian, followed
 from invlift.lift.targets.lifted_form import Lifted
 from invlift.programs.pytrees import static
 from invlift.targets import Slopes
@@ -58,13 +58,7 @@ class DiffusionPosterior(Lifted):
             carry = jnp.concatenate([jnp.eye(follow.shape[0])[None], carry])
             drag = jnp.concatenate([follow[None], drag])
             follow = jnp.zeros_like(follow)
-
-        def along(follow, each):
-            carry, drag = each
-            follow = carry @ follow + drag
-            return follow, follow
-
-        _, follow = jax.lax.scan(along, follow, (carry, drag))
+        follow = followed(carry, drag, follow)
 
         def read_twice(state, values):
             reading = self._read(state, values)

@@ -19,7 +19,7 @@ import numpy as np
 from invlift.models.base import first_of_same
 from invlift.noise.families import GaussianNoise
 from invlift.noise.scales import KnownScale, Scale
-from invlift.problems.problem import InverseProblem
+from invlift.problems.problem import InPlaceOf, InverseProblem
 
 
 class ScaleOfMeans(Scale):
@@ -83,27 +83,19 @@ class ScaleOfMeans(Scale):
         return replace(self, scale=self.scale.near(sigma))
 
 
-class MergedProblem(InverseProblem):
+class MergedProblem(InPlaceOf):
     """A problem in which means replace readings of one function.  Build it with :func:`merged`.
 
     Attributes
     ----------
-    asked : InverseProblem
-        The problem with d readings.
     rows : (r,) int
         Index of a reading of each mean.
     means : (d,) int
         Index of the mean of each reading.
     """
 
-    asked: InverseProblem = field(kw_only=True)
     rows: jax.Array = field(kw_only=True)
     means: jax.Array = field(kw_only=True)
-
-    @property
-    def whole(self) -> InverseProblem:
-        """The problem with d readings."""
-        return self.asked
 
     def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.readings_of_whole`, from those of the means, (r,)."""

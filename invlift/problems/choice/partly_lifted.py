@@ -30,7 +30,7 @@ from invlift.problems.laplace_approximation import (
     laplace_approximation,
     standard_normal,
 )
-from invlift.problems.problem import InverseProblem
+from invlift.problems.problem import InPlaceOf, InverseProblem
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 from invlift.unknowns.priors.base import Prior
@@ -164,25 +164,18 @@ class CombinedNoise(Noise):
         return (sigma[self.rows] if jnp.ndim(sigma) else sigma), ()
 
 
-class Referred(InverseProblem):
+class Referred(InPlaceOf):
     """A problem whose unknowns have another reference.  Build it with :func:`referred`.
 
     Attributes
     ----------
-    asked : InverseProblem
     reference : Reference
     condensed : InverseProblem
         Problem used to search for starts: the problem itself, or one with fewer readings.
     """
 
-    asked: InverseProblem = field(kw_only=True)
     reference: Reference = field(kw_only=True)
     condensed: InverseProblem = field(kw_only=True)
-
-    @property
-    def whole(self) -> InverseProblem:
-        """The problem in its original unknowns."""
-        return self.asked.whole
 
     @property
     def searched(self) -> InverseProblem:
@@ -348,26 +341,18 @@ def partly_lifted_problem(
     )
 
 
-class CondensedProblem(InverseProblem):
+class CondensedProblem(InPlaceOf):
     """A problem of combinations that nearly replace all readings, to search for modes and starts.
 
     Build it with :func:`condensed_problem`.
 
     Attributes
     ----------
-    asked : InverseProblem
-        The problem with d readings.
     nearest : (d,)
         Noise-free readings whose residuals are the part of the data outside the span of Q.
     """
 
-    asked: InverseProblem = field(kw_only=True)
     nearest: jax.Array = field(kw_only=True)
-
-    @property
-    def whole(self) -> InverseProblem:
-        """The problem with the original readings."""
-        return self.asked.whole
 
     def reading_asked_for(self, index: int) -> tuple[InverseProblem, None]:
         """Return the user's problem, and None: readings are combinations."""
