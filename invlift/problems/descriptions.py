@@ -46,14 +46,14 @@ def lines_of(
         lines.append(("noise", f"{kind}, relative" if noise.relative else kind))
         lines.append(("sigma", _scale(noise.scale)))
         lines += [(each, _scale(getattr(noise, each))) for each in noise.shape_parameters]
-    lines.append(("readings", f"{observed.size}, {_range(observed)}"))
+    lines.append(("readings", f"{observed.size}, {ends_of(observed)}"))
     return lines
 
 
 def _scale(scale: Scale) -> str:
     """Describe a scale of the noise, known or unknown."""
     if isinstance(scale, KnownScale):
-        return _range(scale.known)
+        return ends_of(scale.known)
     if isinstance(scale, UnknownScale):
         one = _brief(scale.prior)
         return one if scale.groups is None else f"{one}, {scale.num_white} of them"
@@ -72,11 +72,10 @@ def _brief(part: Distribution | Prior) -> str:
     if isinstance(part, Prior):
         return f"{type(part).__name__} of {part.num_white} unknowns"
     values = {each.name: np.asarray(getattr(part, each.name)) for each in fields(part)}
-    numbers = [f"{name}={_range(value)}" for name, value in values.items() if value.dtype == float]
+    numbers = [f"{name}={ends_of(value)}" for name, value in values.items() if value.dtype == float]
     return f"{type(part).__name__}({', '.join(numbers)})"
 
 
-def _range(values: Any) -> str:
+def ends_of(values: Any, form: str = ".4g") -> str:
     """Format one number, or the smallest and the largest of several."""
-    low, high = np.min(values), np.max(values)
-    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+    return " to ".join(dict.fromkeys(format(end, form) for end in (np.min(values), np.max(values))))

@@ -140,9 +140,10 @@ def _of_equation(equation, inputs):
     if name == "dot_general":
         return [_join(_of_product(params["dimension_numbers"], inputs), shape)]
     if name in _OF_MATRICES:
-        over = [each.map(_of_each_matrix) for each in inputs if isinstance(each, Spread)]
-        return [_join(over, shape)]
-    whole = _join([each.map(_least) for each in inputs if isinstance(each, Spread)], ())
+        least = functools.partial(jnp.min, axis=(-2, -1), keepdims=True)
+        return [_join([each.map(least) for each in inputs if isinstance(each, Spread)], shape)]
+    least = functools.partial(jnp.min, initial=NONE)
+    whole = _join([each.map(least) for each in inputs if isinstance(each, Spread)], ())
     return [_join([whole], each.aval.shape) for each in equation.outvars]
 
 
@@ -199,14 +200,6 @@ def _of_product(dimensions, inputs):
 
             outputs.append(each.map(arrange))
     return outputs
-
-
-def _least(part):
-    return jnp.min(part, initial=NONE)
-
-
-def _of_each_matrix(part):
-    return jnp.min(part, axis=(-2, -1), keepdims=True)
 
 
 def _join(inputs: Sequence[Any], shape: tuple[int, ...]) -> Spread:

@@ -19,6 +19,7 @@ from invlift.fem.electrodes.quadrupoles import (
 )
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.models.joined import Combinations
+from invlift.problems.descriptions import ends_of
 from invlift.problems.problem import InverseProblem, coefficients_at
 from invlift.programs.compilation import program
 from invlift.unknowns.priors.mapped import PartlyKnownPrior
@@ -77,7 +78,7 @@ def _contacts(
     counts = np.array([len(each) for each in facets])
     sizes = np.array([facet_sizes(mesh.points[each]).sum() for each in facets])
     what = "wide" if mesh.dim == 2 else "in area"
-    detail = f"electrodes of {_range(counts, 'd')} boundary facets, {_range(sizes, '.3g')} {what}"
+    detail = f"electrodes of {ends_of(counts, 'd')} boundary facets, {ends_of(sizes, '.3g')} {what}"
     # Edges of the mesh on which the equation is solved; in space two triangles make a square.
     across = np.array([len(known.solved_on.mesh.facets(name)) for name in names])
     across = across if mesh.dim == 2 else np.sqrt(across / 2.0)
@@ -96,12 +97,6 @@ def _contacts(
             text += f"by {added.max():.2g}, a tenth of an edge divided by the conductivity (the "
             notes.append(f"{text}prior median of the impedances is {np.median(impedances):.2g})")
     return "note" if notes else "ok", detail, "; ".join(["", *notes, *([REFINE] if notes else [])])
-
-
-def _range(values: np.ndarray, form: str) -> str:
-    """Return the smallest and the largest value in words, or the only one."""
-    ends = dict.fromkeys(format(each, form) for each in (values.min(), values.max()))
-    return " to ".join(ends)
 
 
 def _points(problem: InverseProblem, numbers: np.ndarray) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from invlift.fem.readings.sensors import Sensors
 from invlift.fem.time.equations import SteadyAndShifted
 from invlift.fem.time.shifts import SHORTEST, TOLERANCE
 from invlift.models.base import AroundModel, ForwardModel
+from invlift.problems.descriptions import ends_of
 from invlift.problems.problem import InverseProblem
 
 
@@ -48,7 +49,8 @@ def _of_times(sensors: Sensors, model: SteadyAndShifted, matrix, survey: str) ->
         detail += f" (error below {model.error:.1g} of each mode's response)"
     if lengths is not None and (num := np.count_nonzero(lengths > 0.0)):
         are = "means" if sensors.moment is None else "means or moments"
-        detail += f"; {num} readings are {are} over {_extent(lengths[lengths > 0.0])} before them"
+        over = ends_of(lengths[lengths > 0.0], ".6g")
+        detail += f"; {num} readings are {are} over {over} before them"
     if before := np.count_nonzero(is_before):
         detail += (
             f"; {before} readings are not later than the first change: they are of the steady state"
@@ -60,8 +62,3 @@ def _of_times(sensors: Sensors, model: SteadyAndShifted, matrix, survey: str) ->
         )
     what = f"times of survey {survey}" if survey else "times"
     return Finding("note" if before or is_rough else "ok", what, detail)
-
-
-def _extent(numbers: np.ndarray) -> str:
-    low, high = numbers.min(), numbers.max()
-    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"

@@ -21,7 +21,6 @@ from invlift.app.studies.compare import (
     NUMPYRO_NUTS,
     TABLE,
     compare,
-    identity_of,
     of_comparison,
     read_comparison,
     write_comparison,
@@ -30,6 +29,7 @@ from invlift.errors import InputError
 from invlift.files.tables import number
 from invlift.posterior.output.files import write_table
 from invlift.posterior.statistics.comparison import plot_comparison, table_of
+from invlift.programs.digest import digest
 from invlift.samplers.kernels import KERNELS
 
 #: Printed columns of the table, and their headings.
@@ -59,7 +59,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     files = directory / TABLE, directory / FIGURE
     of_comparison(directory).check(is_resuming=parsed.resume)
     problem = built(spec, errors)
-    identity = identity_of(problem, settings | {"seconds": seconds})
+    identity = {**settings, "seconds": seconds, "problem": digest(problem)}
     rows = read_comparison(directory, identity) if parsed.resume else []
     rows = [row for row in rows if row.note != INTERRUPTED]
     left = [name for name in methods if name not in {row.method for row in rows}]

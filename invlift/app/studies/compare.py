@@ -25,7 +25,6 @@ from invlift.posterior.output.files import as_json, write_json
 from invlift.posterior.statistics.comparison import Efficiency, efficiency
 from invlift.problems.manifolds.given_manifold import ManifoldProblem
 from invlift.problems.problem import InverseProblem
-from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -142,11 +141,6 @@ def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iter
 def of_comparison(folder: Path) -> OutputFolder:
     """Return the folder of a comparison."""
     return OutputFolder(folder, "comparison", RECORD, (TABLE, FIGURE))
-
-
-def identity_of(problem: AnyProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the common settings and problem of all methods of a comparison, for JSON."""
-    return {**settings, "problem": digest(problem)}
 
 
 def write_comparison(folder: Path, rows: Sequence[Efficiency], identity: Mapping[str, Any]) -> None:

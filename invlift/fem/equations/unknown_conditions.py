@@ -31,6 +31,8 @@ from invlift.unknowns.distributions import Distribution, is_distribution, normal
 
 #: Keys of conditions whose numbers may be unknown, in the order of their unknowns.
 KEYS = "dirichlet", "source", "neumann", "point_sources", "robin"
+#: Those of the load.
+LOADS = "source", "neumann", "point_sources"
 #: First part of the place of a point source, as in :func:`changed`.
 POINT = "point_source"
 
@@ -159,16 +161,10 @@ def parts_of(
         for group, (coefficient, ambient) in found.get("robin", {}).items()
     }
     return Parts(
-        load_of(mesh, basis, **_loads(found)),
+        load_of(mesh, basis, **{key: found[key] for key in LOADS if key in found}),
         *held_values(mesh, found.get("dirichlet", {})),
         tuple(held),
         robin,
         units,
         unknowns,
     )
-
-
-def _loads(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the conditions that are loads."""
-    keys = "source", "neumann", "point_sources"
-    return {key: conditions[key] for key in keys if key in conditions}

@@ -119,11 +119,8 @@ class HierarchicalMaternPrior(Prior):
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """As :meth:`Prior.sample`."""
-        return np.concatenate([self.sample_hyper(rng), rng.standard_normal(self.mean.shape[0])])
-
-    def sample_hyper(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw z exactly from its prior, (num_hyper,)."""
-        return np.concatenate([part.sample(rng) for part in self._distributions.values()])
+        hyper = [part.sample(rng) for part in self._distributions.values()]
+        return np.concatenate([*hyper, rng.standard_normal(self.mean.shape[0])])
 
     def transform(self, white: jax.Array) -> jax.Array:
         """Return phi, (N,), from white coordinates, (m,), by one factorisation and a few solves.

@@ -138,10 +138,6 @@ class _Numbers:
             return np.frombuffer(part, kind)
         return np.array(part, dtype=float)
 
-    def skip(self, count: int, kind: str) -> None:
-        """Skip the next ``count`` numbers."""
-        self.take(count, kind)
-
 
 def _walk_22(numbers: _Numbers, section: str) -> int:
     """Return the largest node number of a section of version 2.2."""
@@ -163,9 +159,9 @@ def _walk_41(numbers: _Numbers, section: str) -> int:
             if kind == 1:  # in this section it is the flag "parametric"
                 raise _Parametric
             largest = max(largest, int(numbers.take(count).max(initial=0)))
-            numbers.skip(3 * count, "f8")
+            numbers.take(3 * count, "f8")
         else:
-            numbers.skip(count * (1 + _NUM_NODES.get(kind, 1)), "u8")
+            numbers.take(count * (1 + _NUM_NODES.get(kind, 1)), "u8")
             if kind not in _NUM_NODES:
                 return largest  # meshio names the unknown type in its error
     if num_found != total:

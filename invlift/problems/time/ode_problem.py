@@ -115,10 +115,7 @@ def ode_problem(
     def model(max_step, /, **given):
         further = further_of(**given)
         given = given | further
-
-        def own_slope(time, state):
-            return slope(time, state, **given)
-
+        own_slope = partial(slope, **given)
         states = solve_ode(own_slope, initial(**given), every, max_step, start=first, method=method)
         paths = states if observe is None else jax.vmap(lambda each: observe(each, **given))(states)
         if not (isinstance(paths, Mapping) and set(rows) <= set(paths)):

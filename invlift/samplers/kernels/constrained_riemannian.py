@@ -24,6 +24,7 @@ Each step is also solved backwards, to check that it is reversible: see
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 import jax
@@ -115,10 +116,7 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
         place = evaluate(target, inverse_metric, state.position)
         momentum = project(place, draw_momentum(key_momentum, place))
         length, num_steps = quarter_period(key_time, step_size)
-
-        def go_on(trajectory):
-            return advance(target, inverse_metric, trajectory, length)
-
+        go_on = partial(advance, target, inverse_metric, step_size=length)
         start = Trajectory(place, momentum, jnp.asarray(0), jnp.asarray(2), jnp.asarray(False))
         chosen, end, *decision = decided(key_accept, start, num_steps, go_on, energy)
         return chosen.state.point, statistics(
