@@ -157,6 +157,8 @@ def mistaken(**change):
         ({"surface": "boundary"}, ["electrodes, surface", "part of the outer boundary"]),
         ({"positions": [[0.5, 1.0], [0.5, 1.0]]}, ["electrodes, 2", "that of electrode 1"]),
         ({"positions": [[0.25, 1.0], [0.75, 1.1]]}, ["electrodes, 2", "0.1 outside", "same signs"]),
+        ({"positions": [0.25, 0.75]}, ["electrodes, positions", "a row of", "shape (2,)"]),
+        ({"positions": [["a", 1.0]]}, ["electrodes, positions: expected numbers", "'a'"]),
         ({"currents": [[1.0, -1.0, 0.0]]}, ["currents", "2 columns"]),
     ],
 )

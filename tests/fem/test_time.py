@@ -465,6 +465,17 @@ def test_intervals_that_make_no_mean_are_one_line():
     message = where + "a mean over times after 0, as there is an initial state, found an interval"
     with pytest.raises(InputError, match=message):
         assemble_poisson(mesh, early, storage=1.0, initial=0.0, **always)
+    read, changing = averaged(mesh, np.array([[0.3, 0.4]]), [1.0], [0.5]), steps([[0.0, 2.0]], 1.0)
+    for given, message in (
+        (
+            {"robin": {"top": (changing, 0.0)}},
+            "robin, top, coefficient: .* does not change in time",
+        ),
+        ({"solution_times": [np.nan]}, r"solution_times: .*finite times, found \[nan\]"),
+        ({"solution_times": ["noon"]}, r"solution_times: expected numbers, found \['noon'\]"),
+    ):
+        with pytest.raises(InputError, match=message):
+            assemble_poisson(mesh, read, storage=1.0, **always | {"source": changing} | given)
 
 
 def test_mistakes_are_one_line(tmp_path):

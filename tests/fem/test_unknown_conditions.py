@@ -133,6 +133,7 @@ def test_the_problem_has_the_unknowns_of_its_model():
         ({"robin": {"top": (SOME, 0.5)}}, "robin, top, coefficient", "positive number"),
         ({"source": normal(np.zeros(2), 1.0)}, "source", "one number"),
         ({"dirichlet": {"left": random_field(0.0, 1.0, -1.0)}}, "dirichlet, left", "positive"),
+        ({"dirichlet": {"left": random_field(0.0, "1", 1.0)}}, "dirichlet, left", "found '1'"),
         ({"neumann": {"rigt": SOME}}, "neumann", "did you mean 'right'?"),
         ({"robin": {"top": (POSITIVE, np.ones(25))}}, "robin, top, ambient", "a number, as the"),
     ],

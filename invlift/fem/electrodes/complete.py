@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 from skfem.assembly.basis import FacetBasis
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_numbers
 from invlift.fem.equations.conditions import check_anchored
 from invlift.fem.equations.discretisation import cell_basis, facet_basis
 from invlift.fem.equations.equation import LinearEquation
@@ -102,14 +102,15 @@ def electrode_model(
             raise InputError(f"{name}, row {wrong[0]}", expected, found, remedy)
     is_unknown = is_distribution(impedance)
     is_known = impedance is not None and not is_unknown
-    values = np.asarray(impedance if is_known else np.ones(num), dtype=float)
+    where, remedy = ("electrodes", "impedance"), "give positive ones, in length over conductivity"
+    expected = f"a positive number, or {num}, or a distribution"
+    values = as_numbers(where, impedance if is_known else np.ones(num), expected, remedy)
     is_good = values.shape in ((), (num,)) and np.all((values > 0.0) & np.isfinite(values))
     if not is_good or (is_unknown and not as_distribution(impedance).support[0] >= 0.0):
-        expected, found = f"a positive number, or {num}, or a distribution", f"{impedance!r}"[:80]
-        remedy = "give positive ones, in length over conductivity"
+        found = f"{impedance!r}"[:80]
         if values.ndim == 1 and len(values) != num:
             found, remedy = f"{len(values)} numbers", "give one for each electrode"
-        raise InputError(("electrodes", "impedance"), expected, found, remedy)
+        raise InputError(where, expected, found, remedy)
     basis = cell_basis(mesh)
     facets = [facet_basis(basis, mesh, group) for group in electrodes]
     numbers = np.concatenate([each.find for each in facets])
@@ -166,9 +167,9 @@ def as_injections(
     InputError
         If they do not have a column for each of K electrodes.
     """
-    currents = np.atleast_2d(np.asarray(currents, dtype=float))
+    currents = np.atleast_2d(as_numbers("currents", currents))
     several = isinstance(voltages, list | tuple) and any(np.ndim(each) > 1 for each in voltages)
-    voltages = [np.atleast_2d(np.asarray(each, dtype=float))
+    voltages = [np.atleast_2d(as_numbers("voltages", each))
                 for each in (voltages if several else [voltages])]  # fmt: skip
     for name, rows in (("currents", currents), *(("voltages", each) for each in voltages)):
         if rows.shape[1] != num:

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import pdist
 from scipy.special import kve
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_numbers
 from invlift.fem.electrodes.complete import as_injections
 from invlift.fem.electrodes.wave_numbers import MAX_RATIO, WaveNumbers, wave_numbers
 from invlift.fem.equations.conditions import check_anchored
@@ -99,7 +99,11 @@ def point_electrode_model(
         the same place, or a shape is not what it must be.
     """
     require_float64(points=mesh.points)
-    positions = np.asarray(positions, dtype=float)
+    positions = as_numbers(("electrodes", "positions"), positions)
+    if positions.ndim != 2:
+        expected, remedy = "a row of coordinates for each electrode", "give an array (K, dim)"
+        found = f"shape {positions.shape}"
+        raise InputError(("electrodes", "positions"), expected, found, remedy)
     currents, voltages = as_injections(currents, voltages, len(positions))
     distances = pdist(positions)
     places = _places(mesh, positions, distances)

@@ -17,7 +17,11 @@ from invlift.fem.fields.random_field import RandomField
 from invlift.fem.mesh.expressions import AXES, names_in
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.time.functions import function_of_time
-from invlift.fem.time.schedules import ChangingField, changing_field
+from invlift.fem.time.schedules import SCHEDULES, ChangingField, changing_field
+
+#: Values that do not change in time: of Robin conditions and of random fields.
+_STEADY = "coefficient", "mean"
+_REMEDY = "give a number, or an expression in x, y and z"
 
 
 def without_texts(mesh: Mesh, conditions: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,6 +41,8 @@ def without_texts(mesh: Mesh, conditions: Mapping[str, Any]) -> dict[str, Any]:
             return replace(given, mean=value_of((*where, "mean"), given.mean))
         if isinstance(given, str):
             return _value_of(mesh, where, given)
+        if isinstance(given, SCHEDULES) and where[-1] in _STEADY:
+            raise InputError(where, "what does not change in time", "what does", _REMEDY)
         return _at_corners(mesh, where, given) if where == ("source",) else given
 
     return changed(conditions, value_of)
@@ -48,9 +54,8 @@ def _value_of(mesh: Mesh, where: KeyPath, text: str) -> Any:
     has_no_place = where[0] == "point_source" or (where[0] == "source" and not is_source)
     names = names_in(text) or set()
     if has_no_place or ("t" in names and not is_field):
-        if where[-1] in ("coefficient", "mean"):
-            remedy = "give a number, or an expression in x, y and z"
-            raise InputError(where, "what does not change in time", text, remedy)
+        if where[-1] in _STEADY:
+            raise InputError(where, "what does not change in time", text, _REMEDY)
         if names & {*AXES} and not has_no_place:
             field = changing_field(mesh, text, where)
             return _at_corners(mesh, where, field, "nodes") if is_source else field

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_number
 from invlift.keywords import earlier_names
 
 #: Largest share of the variance at a point that the modes leave out; largest number of modes.
@@ -48,7 +48,7 @@ class RandomField:
         for name in ("sd", "correlation_range"):
             value = getattr(self, name)
             is_left_out = value is None and name == "correlation_range"
-            if not is_left_out and not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
+            if not is_left_out and not 0.0 < as_number(value) < np.inf:
                 raise InputError(where, f"a positive {name}", f"{value!r}", "correct it")
         if self.correlation_range is None:
             return np.full((len(points), 1), self.sd)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from invlift.errors import InputError, KeyPath, errors_at, positive_number
+from invlift.errors import InputError, KeyPath, as_numbers, errors_at, positive_number
 from invlift.fem.equations.conditions import changed, entries, numbers_of_subdomains
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.equation_assembly import Form
@@ -150,6 +150,10 @@ def assemble_transient(
     for each in experiments:
         check_readings(mesh, each)
         _check_times(each)
+    solution_times = as_numbers("solution_times", solution_times)
+    if solution_times.ndim != 1 or not np.isfinite(solution_times).all():
+        expected, found = "a sequence of finite times", f"{solution_times.tolist()}"[:80]
+        raise InputError("solution_times", expected, found, "give [60.0, 120.0], for example")
     distinct, which = zip(*(_distinct(each.observation) for each in experiments), strict=True)
     options = {"initial": initial, "location": location}
     conditions = {"storage": storage, "shared": shared or {}} | of_body
