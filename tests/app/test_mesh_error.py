@@ -10,6 +10,7 @@ import pytest
 from crafted import run_from_prior
 from problem_files import build, changed, readings, write_problem
 from structured import box_mesh, interior_points
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import invlift
 from invlift.app.checks import mesh_error
@@ -92,6 +93,26 @@ def test_a_mesh_too_coarse_for_its_sensors_is_told(tmp_path):
     loaded = invlift.load(tmp_path)
     np.testing.assert_array_equal(loaded.fields()["mesh_error"], places)
     assert doubt in loaded.verdict().doubts
+
+
+@pytest.mark.parametrize(
+    ("step", "begin"),
+    [
+        ("mesh_correction.laplace_approximation", corrected_at_mode),
+        ("results.mesh_errors", lambda problem: problem.posterior(run_from_prior(problem))),
+    ],
+)
+def test_threads_of_lapack_do_not_wait_for_each_other(monkeypatch, step, begin):
+    """On a busy machine they take a hundred times as long as one."""
+
+    def count(*_):
+        pools = [each for each in threadpool_info() if each["user_api"] == "blas"]
+        raise StopIteration({each["num_threads"] for each in pools})
+
+    monkeypatch.setattr(f"invlift.app.runs.{step}", count)
+    with threadpool_limits(2, user_api="blas"), pytest.raises(StopIteration) as stopped:
+        begin(problem_of(0.1))
+    assert stopped.value.value == {1}
 
 
 def test_what_is_recommended_takes_the_error_out(monkeypatch):

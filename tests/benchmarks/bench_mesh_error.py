@@ -8,7 +8,7 @@ Names of problem files below examples/, such as disc/problem; all of them withou
 nodes, worst and median error of the readings in standard deviations of their noise, at the mode and
 at draws, the shift of a mean of the posterior in its own, the worst and median that a correction at
 the mode leaves at draws (beyond).  With --settings a row for each number of refine_solution at
-which a still finer mesh has at most 150,000 nodes, all at the same fields: the mode and draws of
+which a still finer mesh has at most 200,000 nodes, all at the same fields: the mode and draws of
 the problem without refinement.  With --cost seconds of processor time of `check` with its
 estimate and without it, each in a process of its own that compiles all.
 """
@@ -30,9 +30,11 @@ from invlift.fem import linalg
 from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
 from invlift.problems.problem import coefficients_at
 from invlift.programs.compilation import program
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import KERNELS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+MAX_NODES = 200_000
 NAMES = (
     "disc/problem", "plate/problem", "plate/two_sheets", "insert/problem", "body3d/problem",
     "pumping_tests/problem", "electrodes/tank", "electrodes/trunk", "ground_line/problem",
@@ -84,7 +86,7 @@ def by_settings(names):
         fields = coefficients_at(problem.prior, np.stack([white, *(white + x for x in moves)]))
         nodes = problem.mesh.num_nodes
         sizes = [2 ** (problem.mesh.dim * times) * nodes for times in range(MAX_TIMES + 1)]
-        levels = range(sum(size <= mesh_error.MAX_NODES for size in sizes))
+        levels = range(sum(size <= MAX_NODES for size in sizes))
         with linalg.iteratively():
             models = [problem.model, *map(problem.model.on_mesh.refined, levels[1:])]
         values = [np.stack([readings(each, field) for field in fields]) for each in models]
@@ -101,8 +103,9 @@ def by_settings(names):
 def fit_of(problem):
     """The mode near the start of a chain, and the standard deviations of the noise there."""
     kernel = KERNELS["chmc"]()
-    starts = chosen_starts(problem, "prior", 1)(kernel, target_of(problem, kernel), 0)
-    return starts.with_first().first.fit
+    with single_threaded_blas():
+        starts = chosen_starts(problem, "prior", 1)(kernel, target_of(problem, kernel), 0)
+        return starts.with_first().first.fit
 
 
 @program

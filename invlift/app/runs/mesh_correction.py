@@ -17,6 +17,7 @@ from invlift.problems.choice.merged import merged
 from invlift.problems.laplace_approximation import laplace_approximation
 from invlift.problems.problem import InverseProblem, coefficients_at
 from invlift.programs.compilation import program
+from invlift.samplers.chains.workers import single_threaded_blas
 
 #: Number of modes that are searched for, each with the correction at the one before.
 NUM_ROUNDS = 2
@@ -56,11 +57,12 @@ def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
     finer, white = refined(1), np.zeros(problem.prior.num_white)
     centre = coefficients_at(problem.prior, white[None])[0]
     model = _corrected(problem.model, problem.model, centre)  # by zero: searches share a program
-    for _ in range(NUM_ROUNDS):
-        searched = merged(replace(problem, model=model)).searched
-        _, white = problem.split(laplace_approximation(with_few_readings(searched)).mode)
-        centre = coefficients_at(problem.prior, white[None])[0]
-        model = _corrected(problem.model, finer, centre)
+    with single_threaded_blas():
+        for _ in range(NUM_ROUNDS):
+            searched = merged(replace(problem, model=model)).searched
+            _, white = problem.split(laplace_approximation(with_few_readings(searched)).mode)
+            centre = coefficients_at(problem.prior, white[None])[0]
+            model = _corrected(problem.model, finer, centre)
     return replace(problem, model=model)
 
 

@@ -36,6 +36,7 @@ from invlift.posterior.output.run_folder import read_posterior
 from invlift.problems.problem import InverseProblem
 from invlift.programs.digest import digest
 from invlift.samplers.chains.results import Run
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import KERNELS
 from invlift.targets import ConstrainedTarget
 
@@ -132,7 +133,8 @@ def posterior_of(
     parts |= {"exceedance": exceedance, "objections": objections}
     if not isinstance(problem, InverseProblem):
         return Posterior(quantities=quantities_of_target(problem), **parts)
-    errors = mesh_errors(problem, run)
+    with single_threaded_blas():
+        errors = mesh_errors(problem, run)
     parts["doubts"] = [
         *electrode_doubts(problem),
         *mesh_doubts(problem, errors),
