@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +88,7 @@ def spread(
     def run(labels):
         negated = jnp.where(labels == NONE, NONE, -labels)
         (output,) = _run(traced.jaxpr, traced.consts, [Spread(labels, negated)])
-        return output if isinstance(output, Spread) else _nothing(output.shape)
+        return _spread_of(output)
 
     bounds = run(jnp.asarray(labels, jnp.int32))
     return np.asarray(bounds.least), -np.asarray(bounds.minus_most)
@@ -118,32 +118,33 @@ def _of_equation(equation, inputs):
         return outputs if equation.primitive.multiple_results else [outputs]
     if name == "scan":
         return _scan(params, inputs)
+    spreads = [_spread_of(each) for each in inputs]
     num_moved = _INDEXED.get(name, len(inputs))
     is_placed = not any(isinstance(each, Spread) for each in inputs[num_moved:])
     if name in _REARRANGING or (name in _INDEXED and is_placed):
-        spreads = [_spread_of(each) for each in inputs[:num_moved]]
         if name == "gather":  # the value at an index out of bounds depends on no input
             params = params | {"fill_value": NONE}
         bind = functools.partial(equation.primitive.bind, **params)
-        least, negated = (bind(*each, *inputs[num_moved:]) for each in zip(*spreads, strict=True))
+        moved = zip(*spreads[:num_moved], strict=True)
+        least, negated = (bind(*each, *inputs[num_moved:]) for each in moved)
         if equation.primitive.multiple_results:
             return list(map(Spread, least, negated))
         return [Spread(least, negated)]
     shape = equation.outvars[0].aval.shape
     if name in _ELEMENTWISE:
-        return [_join(inputs, shape)]
+        return [_join(spreads, shape)]
     if name in _REDUCING:
-        return [inputs[0].map(lambda part: jnp.min(part, axis=params["axes"]))]
+        return [spreads[0].map(lambda part: jnp.min(part, axis=params["axes"]))]
     if name in _CUMULATIVE:
         axis, is_reversed = params["axis"], params["reverse"]
-        return [inputs[0].map(lambda part: lax.cummin(part, axis, is_reversed))]
+        return [spreads[0].map(lambda part: lax.cummin(part, axis, is_reversed))]
     if name == "dot_general":
-        return [_join(_of_product(params["dimension_numbers"], inputs), shape)]
+        return [_join(_of_product(params["dimension_numbers"], spreads), shape)]
     if name in _OF_MATRICES:
         least = functools.partial(jnp.min, axis=(-2, -1), keepdims=True)
-        return [_join([each.map(least) for each in inputs if isinstance(each, Spread)], shape)]
+        return [_join([each.map(least) for each in spreads], shape)]
     least = functools.partial(jnp.min, initial=NONE)
-    whole = _join([each.map(least) for each in inputs if isinstance(each, Spread)], ())
+    whole = _join([each.map(least) for each in spreads], ())
     return [_join([whole], each.aval.shape) for each in equation.outvars]
 
 
@@ -180,41 +181,32 @@ def _scan(params, inputs):
 
 def _of_product(dimensions, inputs):
     """Return the factors of a product on the axes of the product, joined over summed axes."""
-    ranks = [np.ndim(each.least if isinstance(each, Spread) else each) for each in inputs]
     num_free = [
-        rank - len(summed) - len(batch)
-        for rank, summed, batch in zip(ranks, *dimensions, strict=True)
+        each.least.ndim - len(summed) - len(batch)
+        for each, summed, batch in zip(inputs, *dimensions, strict=True)
     ]
     outputs = []
     for each, summed, batch, before, after in zip(
         inputs, *dimensions, (0, num_free[0]), (num_free[1], 0), strict=True
     ):
-        if isinstance(each, Spread):
 
-            def arrange(part, summed=summed, batch=batch, before=before, after=after):
-                free = [axis for axis in range(part.ndim) if axis not in (*summed, *batch)]
-                part = jnp.transpose(part, (*batch, *free, *summed))
-                part = jnp.min(part, axis=tuple(range(part.ndim - len(summed), part.ndim)))
-                of_batch, own = part.shape[: len(batch)], part.shape[len(batch) :]
-                return part.reshape(*of_batch, *(1,) * before, *own, *(1,) * after)
+        def arrange(part, summed=summed, batch=batch, before=before, after=after):
+            free = [axis for axis in range(part.ndim) if axis not in (*summed, *batch)]
+            part = jnp.transpose(part, (*batch, *free, *summed))
+            part = jnp.min(part, axis=tuple(range(part.ndim - len(summed), part.ndim)))
+            of_batch, own = part.shape[: len(batch)], part.shape[len(batch) :]
+            return part.reshape(*of_batch, *(1,) * before, *own, *(1,) * after)
 
-            outputs.append(each.map(arrange))
+        outputs.append(each.map(arrange))
     return outputs
 
 
-def _join(inputs: Sequence[Any], shape: tuple[int, ...]) -> Spread:
-    spreads = [each for each in inputs if isinstance(each, Spread)]
-    return Spread(
-        *(
-            jnp.broadcast_to(functools.reduce(jnp.minimum, parts), shape)
-            for parts in zip(*spreads, strict=True)
-        )
-    )
+def _join(spreads: Sequence[Spread], shape: tuple[int, ...]) -> Spread:
+    joined = (functools.reduce(jnp.minimum, parts) for parts in zip(*spreads, strict=True))
+    return Spread(*(jnp.broadcast_to(part, shape) for part in joined))
 
 
 def _spread_of(value):
-    return value if isinstance(value, Spread) else _nothing(np.shape(value))
-
-
-def _nothing(shape):
-    return Spread(*2 * [jnp.full(shape, NONE, jnp.int32)])
+    if isinstance(value, Spread):
+        return value
+    return Spread(*2 * [jnp.full(np.shape(value), NONE, jnp.int32)])
