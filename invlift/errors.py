@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -195,6 +195,13 @@ def closest(name: str, known: Collection[str], least: float = 0.6) -> str | None
     """
     lower = {each.lower(): each for each in known}
     return next((lower[k] for k in difflib.get_close_matches(name.lower(), lower, 1, least)), None)
+
+
+def names_in(given: Any) -> str:
+    """Return the names of a dict, or "none", or the type of what should have been one."""
+    if isinstance(given, Mapping):
+        return ", ".join(map(str, given)) or "none"
+    return type(given).__name__
 
 
 def first_line(error: Exception) -> str:

@@ -50,6 +50,10 @@ class Table(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    def given_of(self, *keys: str) -> list[str]:
+        """Return those of the keys that have a value."""
+        return [key for key in keys if getattr(self, key) is not None]
+
 
 #: Registries whose tables are being described.
 _DESCRIBED: ContextVar[tuple[Mapping, ...]] = ContextVar("described", default=())

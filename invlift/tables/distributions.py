@@ -60,8 +60,7 @@ class LognormalTable(DistributionTable):
 
     @model_validator(mode="after")
     def _check_is_complete(self) -> Self:
-        keys = ("location", "scale", "median", "factor")
-        given = [key for key in keys if getattr(self, key) is not None]
+        given = self.given_of("location", "scale", "median", "factor")
         if given not in (["location", "scale"], ["median", "factor"]):
             raise problem(
                 "the keys location and scale, or median and factor",

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, errors_at
+from invlift.errors import InputError, errors_at, names_in
 from invlift.unknowns.axes import RESERVED_AXES, check_agreement, checked_axes, checked_unit
 from invlift.unknowns.distributions import Distribution, as_distribution
 from invlift.unknowns.priors.base import Prior
@@ -82,9 +82,8 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         a value is not a distribution, or axes do not fit it or each other.
     """
     if not isinstance(unknowns, Mapping) or not unknowns:
-        found = "none" if isinstance(unknowns, Mapping) else type(unknowns).__name__
         remedy = "name them with their distributions, as a dict"
-        raise InputError("unknowns", "at least one by name", found, remedy)
+        raise InputError("unknowns", "at least one by name", names_in(unknowns), remedy)
     parts, shapes, units, axes = {}, [], [], []
     for name, given in unknowns.items():
         check_name(name)

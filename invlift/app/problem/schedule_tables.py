@@ -46,7 +46,7 @@ class ScheduleTable(Table):
 
     @model_validator(mode="after")
     def _has_one_of_these(self) -> ScheduleTable:
-        given = [key for key in self.known_by if getattr(self, key) is not None]
+        given = self.given_of(*self.known_by)
         if len(given) != 1:
             found = " and ".join(given) or "none"
             raise problem("steps, schedule or periodic", found, "give one of these")

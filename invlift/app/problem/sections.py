@@ -211,8 +211,7 @@ class ElectrodesTable(Table):
 
     @model_validator(mode="after")
     def _says_where_they_are(self) -> ElectrodesTable:
-        keys = "groups", "width", "surface"
-        given = [key for key in keys if getattr(self, key) is not None]
+        given = self.given_of("groups", "width", "surface")
         if len(given) != 1:
             remedy = "name boundary groups, or give the width of electrodes whose positions the "
             remedy += "table of readings has, or the surface of the ground on which they are points"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError, as_input_error, as_numbers
+from invlift.errors import InputError, as_input_error, as_numbers, names_in
 from invlift.unknowns.priors.named import Shapes
 
 #: Ratio of the longest to the shortest step of dates above which they have a gap.
@@ -35,10 +35,8 @@ def check_finite(where: str, values: Any) -> None:
 def check_named(where: str, given: Any) -> None:
     """Check that a function returns something by name."""
     if not isinstance(given, Mapping) or not given:
-        kind = "an empty one" if isinstance(given, Mapping) else type(given).__name__
-        raise InputError(
-            where, "a dict of numbers or arrays by name", kind, 'return one, {"level": ...} say'
-        )
+        expected, remedy = "a dict of numbers or arrays by name", 'return one, {"level": ...} say'
+        raise InputError(where, expected, names_in(given), remedy)
 
 
 def shapes_of(where: str, named: Any) -> Shapes:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, as_numbers
+from invlift.errors import InputError, as_numbers, names_in
 from invlift.models.solve_ode import solve_ode
 from invlift.noise import Noise
 from invlift.noise.by_name import noise_by_name
@@ -119,11 +119,10 @@ def ode_problem(
         states = solve_ode(own_slope, initial(**given), every, max_step, start=first, method=method)
         paths = states if observe is None else jax.vmap(lambda each: observe(each, **given))(states)
         if not (isinstance(paths, Mapping) and set(rows) <= set(paths)):
-            found = ", ".join(map(str, paths)) if isinstance(paths, Mapping) else "no names"
             raise InputError(
                 "initial" if observe is None else "observe",
                 f"a dict of what is read: {', '.join(rows)}",
-                found,
+                names_in(paths),
                 "name the parts of the state, or what is read of it, as the readings",
             )
         kept = further | {f"{name}_path": paths[name] for name in rows}
