@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import secrets
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,10 @@ class ByContent:
 
 
 def by_content(value: Any) -> Any:
-    """Wrap a user's function in :class:`ByContent`; return any other value unchanged."""
+    """Wrap a user's function, or a method of an object; return any other value unchanged.
+
+    A method is equal only to that of the same object, even if another object has equal values.
+    """
     is_function = callable(value) and not isinstance(value, type | ByContent)
-    return ByContent(value) if is_function and not is_of_library(value) else value
+    is_method = isinstance(value, types.MethodType)
+    return ByContent(value) if is_function and (is_method or not is_of_library(value)) else value

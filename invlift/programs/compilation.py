@@ -292,6 +292,8 @@ def _name_of(thing) -> str:
         return _name_of(thing.__wrapped__)
     if isinstance(thing, functools.partial):
         return f"partial{_name_of((thing.func, thing.args, thing.keywords))}"
+    if isinstance(thing, types.MethodType):
+        return f"method{_name_of((thing.__func__, thing.__self__))}"
     if isinstance(thing, jax.tree_util.PyTreeDef):
         node = thing.node_data()
         return "*" if node is None else f"node{_name_of([*node, *thing.children()])}"
@@ -304,6 +306,8 @@ def _name_of(thing) -> str:
             return f"{thing.__module__}.{thing.__qualname__}"
     elif isinstance(thing, bool | int | float | str | None):
         return repr(thing)
+    elif (structure := jax.tree.structure(thing)).num_leaves == 0:  # an object of settings alone
+        return f"object{_name_of(structure)}"
     raise LookupError
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 from monte_carlo import assert_mean_within, stacked
@@ -11,6 +12,7 @@ from structured import box_mesh
 
 import invlift
 from invlift.app.runs.quantities import quantities_of
+from invlift.programs.compilation import _name_of
 
 LOGNORMAL = {"distribution": "lognormal", "median": 3.0, "factor": 2.0}
 UNIFORM = {"distribution": "uniform", "low": -90.0, "high": 90.0}
@@ -38,6 +40,10 @@ def test_at_each_value_it_is_the_model_of_the_number(tmp_path):
     values |= {"anisotropy_ratio": 4.0, "anisotropy_angle": -25.0}
     names = list(problem.model.on_mesh.further)
     assert sorted(names) == sorted(values)
+    # Programs serve for the same problem when it is built again, here and in the next command.
+    again = jax.tree.structure(built(NORMAL, LOGNORMAL, UNIFORM))
+    assert again == jax.tree.structure(problem)
+    assert _name_of(again) == _name_of(jax.tree.structure(problem))
     phi = np.linspace(-0.5, 0.5, 16)
     further = np.array([values[name] for name in names])
     found = readings(problem.model, np.append(phi, further))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -18,6 +19,7 @@ from structured import box_mesh
 from invlift.app.checks.field import check_tables
 from invlift.app.problem.problem_file import read_problem
 from invlift.errors import InputError
+from invlift.programs.compilation import _name_of
 
 ROOT = Path(__file__).parents[2]
 SENSORS = (
@@ -162,7 +164,12 @@ def test_what_the_documentation_shows_is_read(tmp_path):
 
 @pytest.mark.slow
 def test_what_the_documentation_shows_is_built(tmp_path):
-    assert not refusals(tmp_path, build)
+    """And its programs can be kept for the next command: all that is in its structure is named."""
+
+    def build_and_name(path):
+        assert _name_of(jax.tree.structure(build(path)))
+
+    assert not refusals(tmp_path, build_and_name)
 
 
 #: What is unlike the others once it is built, by its first table and key.

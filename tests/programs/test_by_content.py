@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import invlift
+from invlift.fem.equations.forms import Anisotropic
 from invlift.programs.by_content import ByContent, by_content
 from invlift.programs.compilation import Program
 
@@ -102,6 +103,10 @@ def test_functions_are_equal_by_content_and_library_functions_as_they_are():
     assert first != second
     assert first == by_content(lambda x, k=1.0: k * x)
     assert own.__name__ == "scaled"
+    # Methods of the library are those of objects, which have a content.
+    one, same, other = (by_content(Anisotropic(((x,),)).integrand) for x in (1.0, 1.0, 2.0))
+    assert one == same
+    assert one != other
 
 
 def test_what_has_no_digest_is_equal_to_itself_alone():
