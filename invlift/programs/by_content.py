@@ -46,7 +46,7 @@ class ByContent:
 def by_content(value: Any) -> Any:
     """Wrap a user's function, or a method of an object; return any other value unchanged.
 
-    A method is equal only to that of the same object, even if another object has equal values.
+    Python takes the methods of two objects as different, even if the objects are equal.
     """
     is_function = callable(value) and not isinstance(value, type | ByContent)
     is_method = isinstance(value, types.MethodType)

@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_json
 from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success, write_bytes
 from invlift.posterior.names import AT_TIME, FIELD, MESH_ERROR, SOLUTION
+from invlift.posterior.output.folder_files import DRAWS, RECORD
 from invlift.posterior.output.groups import groups_of
 from invlift.posterior.output.with_units import (
     fields_with_units,
@@ -223,8 +224,8 @@ def write_results(
     summary = scalars_with_units(summary_with_totals(posterior), posterior)
     write_table(new("summary.csv"), summary)
     attributes = {RECORD_SHA256: record_sha256(as_json(record))}
-    save_netcdf(groups_of(posterior), new("posterior.nc"), attributes)
-    write_json(new("run.json"), record)
+    save_netcdf(groups_of(posterior), new(DRAWS), attributes)
+    write_json(new(RECORD), record)
     if mesh is not None and field is not None:
         steps = []
         for _, _, values in some_draws(posterior):
