@@ -422,6 +422,7 @@ def refused(match, mesh=None, **changes):
         (r"^robin, top: .*a pair \(coefficient, ambient\), found 2.0", {"robin": {"top": 2.0}}),
         (r"^point_source, 2: .*a pair .*found 1.0", {"point_sources": ([0.5, 0.5], 1.0)}),
         (r"^point_source, 1: .*2 coordinates, found 'here'", {"point_sources": [("here", 1.0)]}),
+        (r"^point_sources: .*a list of pairs .*found 5", {"point_sources": 5}),
         (r"^dirichlet: expected values by names, found \['left'\]", {"dirichlet": ["left"]}),
         (r"^lines: expected values by names, found 1.0", {"lines": 1.0}),
         (r"^anisotropy: expected values by names, found 2.0", {"anisotropy": 2.0}),

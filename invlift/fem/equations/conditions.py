@@ -54,7 +54,7 @@ def changed(conditions: Mapping[str, Any], change: Callable[[KeyPath, Any], Any]
         if key == "point_sources":
             return [
                 (pair["place"], change((*where, "strength"), pair["strength"]))
-                for number, each in enumerate(() if given is None else given, start=1)
+                for number, each in enumerate(_listed(key, given), start=1)
                 for where in [("point_source", number)]
                 for pair in [_pair(where, each, "place", "strength")]
             ]
@@ -75,6 +75,15 @@ def by_name(where: str | KeyPath, given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         remedy = 'name what each value is of: {"left": 1.0}, for example'
         raise InputError(where, "values by names", f"{given!r}"[:80], remedy)
+    return given
+
+
+def _listed(key: str, given: Any) -> Iterable[Any]:
+    """Return the entries of a list, none for None."""
+    given = () if given is None else given
+    if isinstance(given, Mapping | str) or not np.iterable(given):
+        remedy = "write [((x, y), strength)]"
+        raise InputError(key, "a list of pairs (place, strength)", f"{given!r}"[:80], remedy)
     return given
 
 
