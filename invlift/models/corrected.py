@@ -95,9 +95,13 @@ class Shifted(AroundModel, Joined):
 
 
 class Corrected(Shifted):
-    """A model with a correction of its error near x0; it has no record of refined models."""
+    """A model with a correction of its error near x0."""
 
     is_corrected = True
+
+    def of_equations(self, fn, coefficients, weights, *parts):
+        """As :meth:`ForwardModel.of_equations`, of the model without the correction."""
+        return self.model.of_equations(fn, coefficients, weights, *parts)
 
 
 def corrected(
@@ -108,7 +112,6 @@ def corrected(
 ) -> Corrected:
     """Return the model with a correction of readings, (d,), and derivatives, (d, N), at x0, (N,).
 
-    It keeps all records but that of refined models.
+    Its record of refined models is that of the model: these need no correction.
     """
-    known = model.on_mesh._replace(refined=None)
-    return Corrected(model, AffineModel(*jax.device_put((offset, slope, centre))), known)
+    return Corrected(model, AffineModel(*jax.device_put((offset, slope, centre))), model.on_mesh)

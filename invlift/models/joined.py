@@ -89,14 +89,22 @@ class Joined(ForwardModel):
         return CombinedReadings(self, matrix)
 
     def pull_back(
-        self, expansion: Expansions, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
+        self,
+        expansion: Expansions,
+        pushed: PyTree,
+        weigh: Callable[[jax.Array], jax.Array],
+        *by_readings: jax.Array,
     ) -> jax.Array:
-        """As :meth:`ForwardModel.pull_back`: the sum of those of the models."""
+        """As :meth:`ForwardModel.pull_back`: the sum of those of the models.
 
-        def pulled(model, tangent, weighed):
-            return (model.pull_back(tangent, pushed, lambda _: weighed),)
+        Weights `by_readings` are those of :meth:`ForwardModel.combined`, if the models have them.
+        """
 
-        (gradients,) = self._each(pulled, expansion.parts, self._weights(weigh(pushed)))
+        def pulled(model, tangent, weighed, *by_own):
+            return (model.pull_back(tangent, pushed, lambda _: weighed, *by_own),)
+
+        weights = map(self._weights, (weigh(pushed), *by_readings))
+        (gradients,) = self._each(pulled, expansion.parts, *weights)
         return jnp.stack(gradients).sum(axis=0)
 
     def derivative(self, expansion: Expansions, direction: jax.Array) -> jax.Array:

@@ -27,7 +27,7 @@ from invlift.app.problems import build, open_problem
 from invlift.app.runs.sampling import target_of
 from invlift.app.runs.starts import chosen_starts
 from invlift.fem import linalg
-from invlift.fem.mesh.finer_mesh import MAX_TIMES, extrapolated
+from invlift.fem.mesh.finer_mesh import MAX_TIMES
 from invlift.problems.problem import coefficients_at
 from invlift.programs.compilation import program
 from invlift.samplers.chains.workers import single_threaded_blas
@@ -91,7 +91,7 @@ def by_settings(names):
             models = [problem.model, *map(problem.model.on_mesh.refined, levels[1:])]
         values = [np.stack([readings(each, field) for field in fields]) for each in models]
         for level in levels[:-1]:
-            left = extrapolated(values[-1] - values[level], levels[-1] - level)
+            left = values[-1] - values[level]
             bias, *others = (problem.of_searched(each) / sd for each in left)
             shift = np.sqrt(mesh_error._moved(*near, np.zeros(white.size), bias)[1])
             at_draws = np.mean(np.abs(others), axis=0)

@@ -32,7 +32,7 @@ from invlift.fem.equations.surveys import join_surveys
 from invlift.fem.equations.system import EquationSystem
 from invlift.fem.fields.matern_prior import matern_prior
 from invlift.fem.fields.random_field import random_field
-from invlift.fem.mesh.finer_mesh import OnFinerMesh
+from invlift.fem.mesh.finer_mesh import Extrapolated, OnFinerMesh
 from invlift.fem.readings.locate import locate
 from invlift.fem.readings.sensors import Sensors, sensors_from_arrays
 from invlift.fem.time.assembly import assemble_transient
@@ -331,7 +331,7 @@ MODELS = {
         np.repeat([0.0, 2.0, 0.5, 0.0], [9, 3, 1, 2]),
         5.0 * STEPS[:4],
     ),
-    "on a finer mesh": (OnFinerMesh, lambda: poisson().on_mesh.refined(), 9),
+    "on a finer mesh": (Extrapolated, lambda: poisson().on_mesh.refined(), 9),
     "on a cut mesh": (
         OnFinerMesh,
         lambda: field(barriers={"inside": lognormal(median=1.0, factor=2.0)}),
@@ -441,7 +441,7 @@ def model_of(name):
 COMBINED = {
     "equation, two loads": CombinedEquation,
     "corrected": CombinedReadings,
-    "on a finer mesh": OnFinerMesh,
+    "on a finer mesh": Extrapolated,
     "function": CombinedFunction,
 }
 #: Further forms of equations, what refines as another does, and what takes longest.

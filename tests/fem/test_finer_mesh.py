@@ -1,7 +1,9 @@
-"""Models whose equation is solved on a refined mesh: what they are, and what is left of the error.
+"""Models that are extrapolated from two refined meshes: what they are, and what is left of errors.
 
-The true error is that of an equation on cells of an eighth of the width.
+The true error is that of an equation on cells of an eighth of the width, extrapolated.
 """
+
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -15,7 +17,8 @@ from invlift.fem.equations.experiments import Experiment, assemble_experiments
 from invlift.fem.fields.random_field import random_field
 from invlift.fem.mesh.finer_mesh import extrapolated
 from invlift.fem.mesh.refinement import refined
-from invlift.fem.readings.locate import locate
+from invlift.fem.mesh.splitting import split
+from invlift.fem.readings.locate import locate, weights_on
 from invlift.fem.readings.sensors import sensors_from_arrays
 from invlift.unknowns.distributions import normal
 
@@ -30,9 +33,9 @@ CONDITIONS = {
 }
 
 
-def model_of(mesh, conditions, *, num=20, location="nodes", **options):
-    sensors = sensors_from_arrays(interior_points(mesh.dim, num), np.zeros(num))
-    observation = locate(mesh, sensors)
+def model_of(mesh, conditions, points=None, *, location="nodes", **options):
+    points = interior_points(mesh.dim, 20) if points is None else points
+    observation = locate(mesh, sensors_from_arrays(points, np.zeros(len(points))))
     return assemble_poisson(mesh, observation, location=location, **conditions, **options)
 
 
@@ -48,48 +51,61 @@ def field_of(mesh, kind, location="nodes"):
     return np.random.default_rng(3).standard_normal(len(places))
 
 
-def test_it_is_the_model_of_the_refined_mesh():
+#: Nodes of all meshes below, at which readings are values at nodes.
+AT_NODES = np.array([[0.25, 0.5], [0.5, 0.25], [0.75, 0.75], [1.0, 0.5]])
+
+
+def on_two_meshes(mesh, conditions, of_model):
+    """Of models that are assembled on the mesh with edges halved twice, and once, extrapolated."""
+    refinements = refined(mesh, 2), refined(mesh, 1)
+    models = [
+        (each, model_of(each.mesh, conditions(each.mesh), AT_NODES, location="cells"))
+        for each in refinements
+    ]
+    return extrapolated(*(np.asarray(of_model(*each)) for each in models))
+
+
+def test_it_is_extrapolated_from_the_models_of_two_refined_meshes():
     """All that is an array over nodes or cells is interpolated, and groups are the same."""
-    location = "cells"
     mesh = box_mesh(2, 4)
-    x, y = mesh.points.T
-    outside = np.where(y > 0.99, 0.5 + x, np.nan)
-    conditions = {
-        "source": mesh.cell_fields["ramp_in_cells"],
-        "dirichlet": {"left": 1.0 + y},
-        "neumann": {"right": jax.numpy.asarray(2.0 - y)},
-        "robin": {"top": (1.0 + x, outside)},
-    }
-    finer = refined(mesh, 2)
-    phi = field_of(mesh, "rough", location)
-    model = model_of(mesh, conditions, location=location, refine_solution=2)
-    there = {
-        "source": finer.mesh.cell_fields["ramp_in_cells"],
-        "dirichlet": {"left": 1.0 + finer.mesh.points[:, 1]},
-        "neumann": {"right": 2.0 - finer.mesh.points[:, 1]},
-        "robin": {"top": (1.0 + finer.mesh.points[:, 0], 0.5 + finer.mesh.points[:, 0])},
-    }
-    direct = model_of(finer.mesh, there, location=location)
-    there = finer.of_field(location) @ phi
-    np.testing.assert_allclose(readings(model, phi), readings(direct, there), rtol=1e-12)
-    solution = solved(direct, there)
-    np.testing.assert_allclose(solved(model, phi), solution[: mesh.num_nodes], rtol=1e-12)
-    again = model_of(mesh, conditions, location=location).on_mesh.refined(2)
+
+    def conditions(mesh):
+        x, y = mesh.points.T
+        outside = np.where(y > 0.99, 0.5 + x, np.nan)
+        return {
+            "source": mesh.cell_fields["ramp_in_cells"],
+            "dirichlet": {"left": 1.0 + y},
+            "neumann": {"right": jax.numpy.asarray(2.0 - y)},
+            "robin": {"top": (1.0 + x, outside)},
+        }
+
+    phi, given = field_of(mesh, "rough", "cells"), conditions(mesh)
+    model = model_of(mesh, given, AT_NODES, location="cells", refine_solution=2)
+
+    def expected(of_model):
+        def at(refinement, model):
+            return of_model(model, refinement.of_field("cells") @ phi)
+
+        return on_two_meshes(mesh, conditions, at)
+
+    np.testing.assert_allclose(readings(model, phi), expected(readings), rtol=1e-12)
+    solution = expected(lambda *each: solved(*each)[: mesh.num_nodes])
+    np.testing.assert_allclose(solved(model, phi), solution, rtol=1e-12)
+    again = model_of(mesh, given, AT_NODES, location="cells").on_mesh.refined(2)
     np.testing.assert_array_equal(readings(model, phi), readings(again, phi))
     sensors = sensors_from_arrays([[0.5, 0.5]], np.zeros(1), groups=["a"])
     shifted = locate(mesh, sensors, offsets={"a": normal(0.0, 1.0)})  # of no effect on a flux
-    options = {"location": location, "refine_solution": 2}
-    model = assemble_poisson(mesh, shifted, **conditions, **options)
+    model = assemble_poisson(mesh, shifted, location="cells", refine_solution=2, **given)
     further, _, flux_of = model.on_mesh.boundary_flux("left")
-    expected = direct.on_mesh.boundary_flux("left")[2](there[None])
+    flux = expected(lambda model, at: model.on_mesh.boundary_flux("left")[2](at[None]))
     assert further == ()
-    np.testing.assert_allclose(flux_of(phi[None]), expected, rtol=1e-12)
+    np.testing.assert_allclose(flux_of(phi[None]), flux, rtol=1e-12)
 
 
 def test_texts_are_evaluated_on_the_refined_mesh():
     """Expressions have their values there; fields of the mesh are interpolated, as arrays are."""
     mesh = box_mesh(2, 4)
-    finer, phi = refined(mesh, 2), field_of(mesh, "rough")
+    phi = field_of(mesh, "rough", "cells")
     texts = {
         "source": "ramp_in_cells",
         "dirichlet": {"left": random_field("exp(-9 * y**2)", 0.1, 1.0)},
@@ -97,24 +113,79 @@ def test_texts_are_evaluated_on_the_refined_mesh():
         "robin": {"top": ("exp(x)", "ramp")},
         "thickness": "1 + x**2",
     }
-    there = {
-        "source": finer.mesh.cell_fields["ramp_in_cells"],
-        "dirichlet": {"left": np.exp(-9.0 * finer.mesh.points[:, 1] ** 2)},
-        "neumann": {"right": np.sin(5.0 * finer.mesh.points[:, 1])},
-        "robin": {"top": (np.exp(finer.mesh.points[:, 0]), finer.mesh.point_fields["ramp"])},
-        "thickness": 1.0 + finer.mesh.points[:, 0] ** 2,
-    }
-    coefficients = np.append(phi, np.zeros(40))  # the scores of the random field
-    model = model_of(mesh, texts, refine_solution=2)
-    found = readings(model, coefficients[: model.num_coefficients])
-    expected = readings(model_of(finer.mesh, there), finer.of_field("nodes") @ phi)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+    def arrays(mesh):
+        x, y = mesh.points.T
+        return {
+            "source": mesh.cell_fields["ramp_in_cells"],
+            "dirichlet": {"left": np.exp(-9.0 * y**2)},
+            "neumann": {"right": np.sin(5.0 * y)},
+            "robin": {"top": (np.exp(x), mesh.point_fields["ramp"])},
+            "thickness": 1.0 + x**2,
+        }
+
+    def found(conditions):
+        options = {"location": "cells", "refine_solution": 2}
+        model = model_of(mesh, conditions, AT_NODES, **options)
+        # Behind the field are the scores of the random field.
+        return readings(model, np.append(phi, np.zeros(40))[: model.num_coefficients])
+
+    def at(refinement, model):
+        return readings(model, refinement.of_field("cells") @ phi)
+
+    expected = on_two_meshes(mesh, arrays, at)
+    np.testing.assert_allclose(found(texts), expected, rtol=1e-12)
     here = {key: mesh.field(texts[key]) for key in ("source", "thickness")}  # negative control
-    arrays = model_of(mesh, texts | here, refine_solution=2)
-    assert (
-        np.abs(readings(arrays, coefficients[: model.num_coefficients]) / expected - 1.0).max()
-        > 1e-4
-    )
+    assert np.abs(found(texts | here) / expected - 1.0).max() > 1e-4
+
+
+@pytest.mark.parametrize(("dim", "is_cut"), [(2, False), (3, False), (2, True)])
+def test_readings_at_points_have_a_fourth_of_the_error_of_those_before(dim, is_cut):
+    """Of quadratic functions of the places, for points and differences."""
+    mesh, rng = box_mesh(dim, 4), np.random.default_rng(7)
+    fine, coarse = refined(mesh, 1), refined(mesh, 0)
+    if is_cut:
+        facets = mesh.distinct_facets[0]
+        wall = facets[(np.abs(mesh.points[facets][:, :, 0] - 0.5) < 1e-9).all(axis=1)]
+        mesh = replace(mesh, boundaries=mesh.boundaries | {"wall": wall})
+        fine, coarse = refined(mesh, 1), refined(mesh, 0)
+        fine, coarse = (split(each.mesh, ["wall"], "").after(each) for each in (fine, coarse))
+    points = rng.uniform(0.05, 0.45, (12, dim))
+    minus = np.where(np.arange(12)[:, None] < 6, np.nan, points + 0.5)
+    sensors = sensors_from_arrays(points, np.zeros(12), minus=minus)
+    bend = rng.standard_normal((dim, dim))
+
+    def quadratic(at, jump):
+        is_beyond = at[:, 0] > 0.5
+        return np.einsum("ki,ij,kj->k", at, bend, at) + jump * is_beyond
+
+    def errors(refinement, jump):
+        points = refinement.mesh.points
+        middles = refinement.mesh.cells, points[refinement.mesh.cells].mean(axis=1)
+        beyond = np.zeros(len(points), bool)  # nodes on the wall are of one side
+        beyond[middles[0][middles[1][:, 0] > 0.5]] = True
+        values = np.einsum("ki,ij,kj->k", points, bend, points) + jump * beyond
+        places, weights = weights_on(refinement, sensors)["solution"]
+        exact = quadratic(sensors.points, jump)
+        exact[6:] -= quadratic(sensors.minus[6:], jump)
+        return (weights * values[places]).sum(axis=1) - exact
+
+    before, after, plain = (errors(each, 3.0 * is_cut) for each in (coarse, fine, fine.as_given()))
+    assert np.abs(before).max() > 1e-3
+    np.testing.assert_allclose(after, 0.25 * before, atol=1e-13)
+    assert np.abs(plain - 0.25 * before).max() > 0.1 * np.abs(before).max()  # negative control
+
+
+@pytest.mark.parametrize(("dim", "num", "gain"), [(2, 8, 5.0), (3, 4, 2.5)])
+def test_extrapolation_gains_an_order(dim, num, gain):
+    """On the readings of the finer of its two meshes, of a smooth solution at any points."""
+    mesh = box_mesh(dim, num)
+    phi = field_of(mesh, "smooth")
+    with linalg.iteratively():
+        model = model_of(mesh, CONDITIONS["smooth"], refine_solution=1)
+        true = readings(model.on_mesh.refined(2 if dim == 2 else 1), phi)
+    plain, found = (np.abs(readings(each, phi) - true) for each in (model.model, model))
+    assert gain * np.sqrt(np.mean(found**2)) < np.sqrt(np.mean(plain**2))
 
 
 def test_readings_of_all_kinds_are_of_the_refined_solution():
@@ -155,7 +226,7 @@ def shares_within_a_factor_2(mesh, conditions, kind, times):
     with linalg.iteratively():
         models = model, model.on_mesh.refined(times), model.on_mesh.refined(3)
     here, finer, finest = (np.asarray(readings(each, phi)) for each in models)
-    ratio = extrapolated(finer - here, times) / extrapolated(finest - here, 3)
+    ratio = (finer - here) / (finest - here)
     return [np.mean((share * ratio > 0.5) & (share * ratio < 2.0)) for share in (1.0, 0.25)]
 
 

@@ -305,7 +305,7 @@ def test_a_mesh_with_as_many_cells_as_nodes():
     def load(source, times=1):
         options = {"source": source, "dirichlet": held, "refine_solution": times}
         model = assemble_poisson(mesh, observation, **options)
-        return np.asarray((model.model if times else model).inputs.load)
+        return np.asarray((model.model.model if times else model).inputs.load)
 
     by_cell = {name: numbers[cells[0]] for name, cells in subdomains.items()}
     for times in (0, 1):
@@ -446,7 +446,7 @@ def test_numbers_and_fields_are_those_of_jax_too():
     options = {"refine_solution": 1}
     one, other = (assemble_poisson(mesh, observation, **each, **options) for each in (given, plain))
     for name in ("load", "held"):
-        of_one, of_other = (getattr(each.model.inputs, name) for each in (one, other))
+        of_one, of_other = (getattr(each.model.model.inputs, name) for each in (one, other))
         np.testing.assert_array_equal(of_one, of_other)
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.mesh.finer_mesh import extrapolated
 from invlift.models.base import ForwardModel
-from invlift.models.corrected import Corrected, corrected
+from invlift.models.corrected import corrected
 from invlift.models.joined import Combinations
 from invlift.problems.choice.lift_choice import with_few_readings
 from invlift.problems.choice.merged import merged
@@ -26,9 +24,9 @@ NUM_ROUNDS = 2
 def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
     """Correct the readings of a problem for the error of the mesh near the posterior mode.
 
-    The equation is also solved on the mesh with each edge halved, which gives other readings and
-    other derivatives. The differences at the mode of the posterior, times 4/3 (Richardson
-    extrapolation), are added to the model as a linear function of the coefficients. The mode is
+    The equation is also solved with ``refine_solution=1``, which gives other readings and other
+    derivatives. The differences at the mode of the posterior are added to the model as a linear
+    function of the coefficients. The mode is
     that of the corrected problem: it is searched for twice, the second time with the first
     correction. A step of a sampler then costs the same as on the given mesh. The correction is
     accurate if the posterior is so narrow that the error is nearly linear over it; otherwise use
@@ -71,17 +69,7 @@ def _corrected(model: ForwardModel, finer: ForwardModel, centre) -> ForwardModel
     if isinstance(model, Combinations):  # correct the inner model: the matrix stays accessible
         return replace(model, model=_corrected(model.model, finer.model, centre))
     here, there = (map(np.asarray, _linearised(each, centre)) for each in (model, finer))
-    parts = [extrapolated(new - old, 1) for new, old in zip(there, here, strict=True)]
-    with_correction = corrected(model, *parts, centre)
-    refined = partial(_refined, model, with_correction)
-    return replace(with_correction, on_mesh=with_correction.on_mesh._replace(refined=refined))
-
-
-def _refined(model: ForwardModel, coarse: Corrected, times: int = 1) -> Corrected:
-    """Return the model on a refined mesh with the correction for its remaining error."""
-    left, added = 0.25**times, coarse.added
-    finer = model.on_mesh.refined(times)
-    return corrected(finer, left * added.offset, left * added.slope, added.centre)
+    return corrected(model, *(new - old for new, old in zip(there, here, strict=True)), centre)
 
 
 @program

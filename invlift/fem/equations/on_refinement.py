@@ -14,7 +14,7 @@ from invlift.fem.equations.discretisation import OfThickness
 from invlift.fem.fields.random_field import RandomField
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FIELD, FLUXES, SOLUTION, Weights
-from invlift.fem.readings.locate import Observation, locate
+from invlift.fem.readings.locate import Observation, weights_on
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def observation_on(refinement: Refinement, observation: Observation) -> Observat
     """
     parts = dict(observation.parts)
     if observation.mesh is not None and (SOLUTION in parts or FLUXES in parts):
-        located = locate(refinement.mesh, observation.sensors, "project").parts
+        located = weights_on(refinement, observation.sensors)
         parts |= {name: located[name] for name in (SOLUTION, FLUXES) if name in located}
     if FIELD in parts:
         places, weights = parts[FIELD]

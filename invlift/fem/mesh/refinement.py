@@ -46,6 +46,8 @@ class Refinement:
         corner j of fine cell i.
     times : int
         Number of times that each edge is halved.
+    halved : Mesh or None
+        The mesh whose edges were halved last; None if none were, or after :meth:`as_given`.
     """
 
     given: Mesh
@@ -53,6 +55,7 @@ class Refinement:
     nodes: csr_array
     corners: np.ndarray
     times: int
+    halved: Mesh | None = None
 
     @property
     def parents(self) -> np.ndarray:
@@ -67,7 +70,12 @@ class Refinement:
             nodes=csr_array(self.nodes @ first.nodes),
             corners=self.corners.ravel()[first.corners],
             times=self.times + first.times,
+            halved=self.halved or first.halved,
         )
+
+    def as_given(self) -> Refinement:
+        """Return the same maps, without the mesh that was halved last."""
+        return replace(self, halved=None)
 
     def of_field(self, location: str) -> csr_array:
         """Return the matrix from a field on the given mesh to the refined mesh, (N_fine, N).
@@ -142,7 +150,7 @@ def _once(mesh: Mesh) -> Refinement:
         cell_fields={name: each[parents] for name, each in mesh.cell_fields.items()},
         name=f"{mesh.name}, refined",
     )
-    return Refinement(mesh, fine, nodes, first_corners[:, : dim + 1], 1)
+    return Refinement(mesh, fine, nodes, first_corners[:, : dim + 1], 1, mesh)
 
 
 def _octahedra(points: np.ndarray, local: np.ndarray) -> np.ndarray:

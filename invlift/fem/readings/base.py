@@ -9,8 +9,9 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh.checks import listing, place
-from invlift.fem.mesh.geometry import find_closest_facet
+from invlift.fem.mesh.geometry import barycentric, find_closest_facet
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.sensors import Sensors
 
 #: Quantities of which readings are weighted sums: the solution at the nodes, the log-conductivity
@@ -64,10 +65,15 @@ class Kind(NamedTuple):
         kind and ``outside`` of "error", "project" or "drop".  Its InputErrors name row and column.
     columns : tuple of str
         Columns that a row of this kind may fill, among "x2", "over" and "radius".
+    halved : callable or None
+        ``halved(refinement, sensors)`` returns the ``parts`` of :class:`Located` on a mesh whose
+        edges were halved, for readings that interpolate between nodes: see :func:`at_halved`.  None
+        for those of which ``locate`` on that mesh has about a fourth of the error.
     """
 
     locate: Callable[[Mesh, Sensors, str], Located]
     columns: tuple[str, ...] = ()
+    halved: Callable[[Refinement, Sensors], Mapping[str, Weights]] | None = None
 
 
 class Places(NamedTuple):
@@ -123,6 +129,41 @@ def find_places(
         shapes[away] = (is_same * on_facet[:, None, :]).sum(axis=2)
     is_kept = ~is_outside if outside == "drop" else np.ones(len(cells), dtype=bool)
     return Places(cells, shapes, distances, is_kept)
+
+
+def at_halved(refinement: Refinement, places: Places) -> Weights:
+    """Return weights at nodes of a refined mesh, for points in the mesh that was halved last.
+
+    The error of linear interpolation at a point changes irregularly if edges are halved, as the
+    point is elsewhere in its new cell.  These weights have exactly a fourth of the error of linear
+    interpolation in the halved mesh, for quadratic functions.  So an extrapolation from both meshes
+    removes it.  With Q and L the quadratic and the linear interpolation in the cell that was
+    halved, the weights are those of (3 Q + L) / 4.
+
+    Parameters
+    ----------
+    refinement : Refinement
+        A refinement with ``halved``; its mesh may be cut.
+    places : Places
+        Positions of k points on the mesh ``halved``.
+
+    Returns
+    -------
+    Weights
+        Of (k, (dim + 1)(dim + 2) / 2): corners of the cell and midpoints of its edges.
+    """
+    halved, fine = refinement.halved, refinement.mesh
+    corners = halved.points[halved.cells[places.cells]]
+    # The parts of a cell have its corners and midpoints as nodes, on the cell's side of a cut.
+    nodes = fine.cells.reshape(halved.num_cells, -1)[places.cells]
+    repeated = np.repeat(corners, nodes.shape[1], axis=0)
+    shares, _ = barycentric(repeated, fine.points[nodes.ravel()])
+    shares = shares.reshape(*nodes.shape, -1)
+    i, j = np.triu_indices(shares.shape[2])
+    which = (shares[:, :, i] * shares[:, :, j]).argmax(axis=1)
+    first, second = places.shapes[:, i], places.shapes[:, j]
+    weights = np.where(i == j, first * (3.0 * first - 1.0) / 2.0, 3.0 * first * second)
+    return Weights(np.take_along_axis(nodes, which, axis=1), weights)
 
 
 def scattered(parts: Sequence[tuple[np.ndarray, Weights]], size: int) -> Weights:

@@ -7,6 +7,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.mesh import functionals
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.average import AVERAGE
 from invlift.fem.readings.base import (
     FIELD,
@@ -16,6 +17,7 @@ from invlift.fem.readings.base import (
     Located,
     Places,
     Weights,
+    at_halved,
     at_row,
     find_places,
     shown_at,
@@ -23,12 +25,23 @@ from invlift.fem.readings.base import (
 from invlift.fem.readings.sensors import Sensors
 
 
-def _weights(mesh: Mesh, sensors: Sensors, points: np.ndarray, places: Places) -> Weights:
+def _check_beside_cuts(mesh: Mesh, sensors: Sensors, points: np.ndarray) -> None:
     if mesh.sides and (is_on := mesh.is_on_sides(points)).any():
         where = at_row(sensors, int(np.flatnonzero(is_on)[0]), "x")
         remedy = "move the place to one of its sides"
         raise InputError(where, "a place beside the barrier", "one on it", remedy)
+
+
+def _weights(mesh: Mesh, sensors: Sensors, points: np.ndarray, places: Places) -> Weights:
+    _check_beside_cuts(mesh, sensors, points)
     return Weights(mesh.cells[places.cells], places.shapes)
+
+
+def _weights_at_halved(
+    refinement: Refinement, sensors: Sensors, points: np.ndarray, suffix: str = ""
+) -> Weights:
+    _check_beside_cuts(refinement.mesh, sensors, points)
+    return at_halved(refinement, find_places(refinement.halved, sensors, points, "project", suffix))
 
 
 def _locate_points(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
@@ -37,26 +50,40 @@ def _locate_points(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
     return Located(parts, sensors.points, places.distances, places.is_kept)
 
 
+def _points_at_halved(refinement: Refinement, sensors: Sensors) -> dict[str, Weights]:
+    return {SOLUTION: _weights_at_halved(refinement, sensors, sensors.points)}
+
+
 def _locate_differences(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
     first = find_places(mesh, sensors, sensors.points, outside)
     second = find_places(mesh, sensors, sensors.minus, outside, "2")
-    pairs = (sensors.points, first), (sensors.minus, second)
-    places, weights = map(
-        np.hstack, zip(*(_weights(mesh, sensors, *each) for each in pairs), strict=True)
+    weights = _difference(
+        _weights(mesh, sensors, sensors.points, first),
+        _weights(mesh, sensors, sensors.minus, second),
     )
-    weights[:, mesh.dim + 1 :] *= -1.0
     return Located(
-        {SOLUTION: Weights(places, weights)},
+        {SOLUTION: weights},
         sensors.points,
         np.maximum(first.distances, second.distances),
         first.is_kept & second.is_kept,
     )
 
 
+def _differences_at_halved(refinement: Refinement, sensors: Sensors) -> dict[str, Weights]:
+    first = _weights_at_halved(refinement, sensors, sensors.points)
+    second = _weights_at_halved(refinement, sensors, sensors.minus, "2")
+    return {SOLUTION: _difference(first, second)}
+
+
+def _difference(first: Weights, second: Weights) -> Weights:
+    places = np.hstack([first.places, second.places])
+    return Weights(places, np.hstack([first.weights, -second.weights]))
+
+
 #: The finite element solution at the position of the sensor, not at the nearest node.
-POINT = Kind(_locate_points)
+POINT = Kind(_locate_points, halved=_points_at_halved)
 #: The solution at the first point minus the solution at the second point.
-DIFFERENCE = Kind(_locate_differences, ("x2",))
+DIFFERENCE = Kind(_locate_differences, ("x2",), _differences_at_halved)
 
 
 def _locate_logarithms(mesh: Mesh, sensors: Sensors, outside: str) -> Located:

@@ -10,6 +10,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Weights, at_row, scattered
 from invlift.fem.readings.kinds import KINDS
 from invlift.fem.readings.sensors import Sensors
@@ -157,6 +158,31 @@ def locate(
     shown = replace(table, points=points, outside=note)
     every = Observation(whole, shown, np.arange(size), distances, unknowns, mesh)
     return every.take(np.flatnonzero(is_kept))
+
+
+def weights_on(refinement: Refinement, sensors: Sensors) -> dict[str, Weights]:
+    """Return the weights of the d readings of a table on a refined mesh, by quantity.
+
+    Points outside the mesh are read at the closest point.  On a mesh that was halved, readings at
+    points are those of :func:`~invlift.fem.readings.base.at_halved`.
+
+    Raises
+    ------
+    InputError
+        As :func:`locate`.
+    """
+    sensors, parts = _with_all_columns(sensors), {}
+    kinds = _kinds(sensors)
+    for name in dict.fromkeys(kinds.tolist()):
+        rows, kind = np.flatnonzero(kinds == name), KINDS[name]
+        some = sensors.take(rows)
+        if refinement.halved is None or kind.halved is None:
+            found = kind.locate(refinement.mesh, some, "project").parts
+        else:
+            found = kind.halved(refinement, some)
+        for quantity, part in found.items():
+            parts.setdefault(quantity, []).append((rows, part))
+    return {quantity: scattered(part, len(kinds)) for quantity, part in parts.items()}
 
 
 def _with_all_columns(sensors: Sensors) -> Sensors:
