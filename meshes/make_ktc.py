@@ -1,4 +1,4 @@
-"""Write ``ktc.msh``: the tank of the Kuopio tomography challenge 2023 (needs NumPy and SciPy).
+"""Write ``ktc.msh``: the tank of the Kuopio tomography challenge 2023 (needs SciPy and scikit-fem).
 
 Räsänen et al. (2024, Zenodo 10.5281/zenodo.10418802): radius 11.5 cm, 32 electrodes that are half
 of the rim, numbered counter-clockwise; the middle of the first one is at the top.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from rings import ring, write_tank
+from rings import ring, triangulated, write_tank
 
 MESH = Path(__file__).with_name("ktc.msh")
 RADIUS, NUM_ELECTRODES = 0.115, 32  # m
@@ -37,7 +37,7 @@ def main(path=MESH):
         rings.append(
             ring(RADIUS * radius, 2.0 * np.pi * (np.arange(size) + 0.5 * (number % 2)) / size)
         )
-    write_tank(path, rings, NUM_ELECTRODES, EDGES)
+    write_tank(path, *triangulated(rings), NUM_ELECTRODES, EDGES)
 
 
 if __name__ == "__main__":

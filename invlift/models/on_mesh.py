@@ -48,8 +48,8 @@ class OnMesh(NamedTuple):
     boundary_flux : callable or None
         Flux through boundary groups: see :func:`invlift.fem.equations.experiments.boundary_flux`.
     refined : callable or None
-        ``refined(times)`` returns the model of the same coefficients whose equation is solved on
-        the mesh with each edge halved that many times, once by default.
+        ``refined(times)`` returns the model of the same coefficients with each edge of the mesh
+        halved that many times more, once by default, extrapolated from the last two meshes.
     solved_on : Refinement or None
         From the mesh of the fields to the mesh on which the equation is solved; None if ``refined``
         is.

@@ -26,10 +26,10 @@ EXPECTED = {
     ),
     "basin": (2, 10009, 19562, {"coast", "river", "divide", "lake"}, {"aquifer"}, set(), 0.6),
     "tank": (
-        2, 469, 864, {f"electrode_{k}" for k in range(1, 13)} | {"wall"}, {"tank"}, set(), 0.85,
+        2, 1619, 2948, {f"electrode_{k}" for k in range(1, 13)} | {"wall"}, {"tank"}, set(), 0.4,
     ),
     "kit4": (
-        2, 1367, 2476, {f"electrode_{k}" for k in range(1, 17)} | {"wall"}, {"tank"}, set(), 0.4,
+        2, 2460, 4390, {f"electrode_{k}" for k in range(1, 17)} | {"wall"}, {"tank"}, set(), 0.15,
     ),
     "ktc": (
         2, 669, 1176, {f"electrode_{k}" for k in range(1, 33)} | {"wall"}, {"tank"}, set(), 0.7,

@@ -26,7 +26,7 @@ from invlift.fem.equations.equation_assembly import Form, linear_equation
 from invlift.fem.equations.field_equation import known_conductivity
 from invlift.fem.equations.forms import conduction, contact
 from invlift.fem.mesh.checks import place
-from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
+from invlift.fem.mesh.finer_mesh import Extrapolated, refinable
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FIELD
@@ -47,7 +47,7 @@ def electrode_model(
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
-) -> LinearEquation | OnFinerMesh:
+) -> LinearEquation | Extrapolated:
     """Model voltages as a function of log-conductivity and of contact impedances.
 
     Of each solution only the electrode potentials are kept.
@@ -76,7 +76,7 @@ def electrode_model(
 
     Returns
     -------
-    LinearEquation or OnFinerMesh
+    LinearEquation or Extrapolated
         A model of N values of log-conductivity, followed by K contact impedances if these are
         unknown.  Readings are ordered by injection.  A distribution of impedances is found under
         ``further`` of the equation, as ``impedance``.

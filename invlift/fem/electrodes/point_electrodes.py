@@ -31,7 +31,7 @@ from invlift.fem.equations.field_equation import known_conductivity
 from invlift.fem.equations.form_assembly import element_of, integrated
 from invlift.fem.equations.forms import conduction, reaction
 from invlift.fem.mesh.checks import place
-from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
+from invlift.fem.mesh.finer_mesh import Extrapolated, refinable
 from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.geometry import find_closest_facet
 from invlift.fem.mesh.mesh import Mesh
@@ -57,7 +57,7 @@ def point_electrode_model(
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
-) -> LinearEquation | WaveNumbers | OnFinerMesh:
+) -> LinearEquation | WaveNumbers | Extrapolated:
     """Model voltages between points of the ground as a function of log-conductivity.
 
     No potential is kept: at a point source it is infinite, and its value on a mesh depends on the
@@ -87,7 +87,7 @@ def point_electrode_model(
 
     Returns
     -------
-    LinearEquation, WaveNumbers or OnFinerMesh
+    LinearEquation, WaveNumbers or Extrapolated
         A model of N values of log-conductivity; readings are ordered by injection.
         For a unit of current they are resistances, in 1 / (C L) with conductivities in C.
 
@@ -133,7 +133,9 @@ def point_electrode_model(
         options = {"surface": surface, "known": known, "location": location}
         return point_electrode_model(refinement.mesh, positions, currents, voltages, **options)
 
-    def finished(model: LinearEquation | WaveNumbers) -> LinearEquation | WaveNumbers | OnFinerMesh:
+    def finished(
+        model: LinearEquation | WaveNumbers,
+    ) -> LinearEquation | WaveNumbers | Extrapolated:
         return refinable(model, mesh, {0: location}, again, refine_solution)
 
     inside, outside = element_of(basis), element_of(sides)

@@ -10,7 +10,7 @@ from invlift.errors import InputError
 from invlift.fem.equations.conditions import PointSources, Source
 from invlift.fem.equations.equation import LinearEquation
 from invlift.fem.equations.experiments import Experiment, assemble_experiments
-from invlift.fem.mesh.finer_mesh import OnFinerMesh
+from invlift.fem.mesh.finer_mesh import Extrapolated, OnFinerMesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation
 from invlift.fem.time.assembly import assemble_transient
@@ -39,7 +39,7 @@ def assemble_poisson(
     barriers: Mapping[str, float | Distribution] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
-) -> LinearEquation | OnFinerMesh | Combinations:
+) -> LinearEquation | OnFinerMesh | Extrapolated | Combinations:
     """Assemble the forward map from log-conductivity to readings.
 
     In source and boundary conditions a distribution may replace a number; the number is then an
@@ -101,15 +101,16 @@ def assemble_poisson(
         Location of the coefficients of phi.
     refine_solution : int, optional
         Number of uniform refinements of the mesh for the solution, 0 to 3.  The coefficients and
-        the results remain on the given mesh.  For a smooth solution, each refinement divides the
-        discretisation error by four.
+        the results remain on the given mesh.  Readings and solutions are extrapolated from the
+        refined mesh and the one before: for a smooth solution this removes the error in the square
+        of the cell size (:class:`~invlift.fem.mesh.finer_mesh.Extrapolated`).
 
     Returns
     -------
-    LinearEquation, OnFinerMesh or Combinations
-        The forward model: Combinations for the transient equation, OnFinerMesh with a refined
-        solution.  Its ``further`` are the distributions, by name, of the coefficients after those
-        of phi.  :func:`invlift.inverse_problem` joins them with the prior.
+    LinearEquation, OnFinerMesh, Extrapolated or Combinations
+        The forward model: Combinations for the transient equation, Extrapolated with a refined
+        solution, OnFinerMesh with barriers.  Its ``further`` are the distributions, by name, of the
+        coefficients after those of phi.  :func:`invlift.inverse_problem` joins them with the prior.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from invlift.fem.equations.field_equation import (
 from invlift.fem.equations.on_refinement import conditions_on, observation_on, thickness_on
 from invlift.fem.equations.unknown_conditions import Parts, parts_of
 from invlift.fem.linalg import sparse
-from invlift.fem.mesh.finer_mesh import OnFinerMesh, refinable
+from invlift.fem.mesh.finer_mesh import Extrapolated, OnFinerMesh, refinable
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import FLUXES, Weights
@@ -119,7 +119,7 @@ def assemble_experiments(
     location: str = "nodes",
     refine_solution: int = 0,
     **of_body: Any,
-) -> LinearEquation | Experiments | OnFinerMesh:
+) -> LinearEquation | Experiments | OnFinerMesh | Extrapolated:
     """Assemble the forward map of several experiments, from one log-conductivity to readings.
 
     Experiments with the same held nodes and the same Robin coefficients share a matrix, so that
@@ -144,7 +144,7 @@ def assemble_experiments(
 
     Returns
     -------
-    LinearEquation, Experiments or OnFinerMesh
+    LinearEquation, Experiments, OnFinerMesh or Extrapolated
         The forward model, with the readings in the order of the experiments.  Its
         ``on_mesh.further`` are the distributions, by name, of the coefficients after the field.
 
