@@ -155,22 +155,20 @@ def test_readings_at_points_have_a_fourth_of_the_error_of_those_before(dim, is_c
     sensors = sensors_from_arrays(points, np.zeros(12), minus=minus)
     bend = rng.standard_normal((dim, dim))
 
-    def quadratic(at, jump):
-        is_beyond = at[:, 0] > 0.5
-        return np.einsum("ki,ij,kj->k", at, bend, at) + jump * is_beyond
+    def quadratic(at, is_beyond):
+        return np.einsum("ki,ij,kj->k", at, bend, at) + 3.0 * is_cut * is_beyond
 
-    def errors(refinement, jump):
-        points = refinement.mesh.points
-        middles = refinement.mesh.cells, points[refinement.mesh.cells].mean(axis=1)
-        beyond = np.zeros(len(points), bool)  # nodes on the wall are of one side
-        beyond[middles[0][middles[1][:, 0] > 0.5]] = True
-        values = np.einsum("ki,ij,kj->k", points, bend, points) + jump * beyond
+    def errors(refinement):
+        points, cells = refinement.mesh.points, refinement.mesh.cells
+        beyond = np.zeros(len(points), bool)
+        # A node on the wall is of one side, that of its cells.
+        beyond[cells[points[cells].mean(axis=1)[:, 0] > 0.5]] = True
         places, weights = weights_on(refinement, sensors)["solution"]
-        exact = quadratic(sensors.points, jump)
-        exact[6:] -= quadratic(sensors.minus[6:], jump)
-        return (weights * values[places]).sum(axis=1) - exact
+        exact = quadratic(sensors.points, False)
+        exact[6:] -= quadratic(sensors.minus[6:], True)
+        return (weights * quadratic(points, beyond)[places]).sum(axis=1) - exact
 
-    before, after, plain = (errors(each, 3.0 * is_cut) for each in (coarse, fine, fine.as_given()))
+    before, after, plain = map(errors, (coarse, fine, fine.as_given()))
     assert np.abs(before).max() > 1e-3
     np.testing.assert_allclose(after, 0.25 * before, atol=1e-13)
     assert np.abs(plain - 0.25 * before).max() > 0.1 * np.abs(before).max()  # negative control

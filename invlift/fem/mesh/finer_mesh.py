@@ -111,7 +111,7 @@ class Extrapolated(AroundModel, Joined):
 
 
 def extrapolated(fine: jax.Array, coarse: jax.Array) -> jax.Array:
-    """Return the extrapolation of values on a mesh and on the mesh with half its cell size."""
+    """Return the extrapolation of values on a mesh and on one with twice its cell size."""
     return (4.0 * fine - coarse) / 3.0
 
 
@@ -151,8 +151,7 @@ class _Refinable(NamedTuple):
         parts.append(eye_array(finer.num_coefficients - sum(each.shape[0] for each in parts)))
         flux, of_field = finer.on_mesh.boundary_flux, solved_on.of_field(self.fields[0])
         known = self.model.on_mesh._replace(
-            boundary_flux=flux
-            and partial(_boundary_flux, flux, solved_on.of_field(self.fields[0])),
+            boundary_flux=flux and partial(_boundary_flux, flux, of_field),
             refined=partial(self.solved, refinement),
             solved_on=solved_on,
         )

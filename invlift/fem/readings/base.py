@@ -68,7 +68,7 @@ class Kind(NamedTuple):
     halved : callable or None
         ``halved(refinement, sensors)`` returns the ``parts`` of :class:`Located` on a mesh whose
         edges were halved, for readings that interpolate between nodes: see :func:`at_halved`.  None
-        for those of which ``locate`` on that mesh has about a fourth of the error.
+        if ``locate`` on that mesh already divides the error by about four.
     """
 
     locate: Callable[[Mesh, Sensors, str], Located]
