@@ -1,4 +1,4 @@
-"""Write ``kit4.msh``: the tank of the KIT4 data with its 16 electrodes (needs SciPy and scikit-fem).
+"""Write ``kit4.msh``: the tank of the KIT4 data, 16 electrodes (needs SciPy and scikit-fem).
 
 Hauptmann et al. (2017, arXiv:1704.01178): radius 14 cm, electrodes of 2.5 cm, numbered clockwise.
 Nodes of the rim are closer together at the ends of the electrodes, and cells there are halved again

@@ -1,8 +1,9 @@
 """Write ``tank.msh``: the unit disc with twelve electrodes on its rim (needs SciPy, scikit-fem).
 
-The nodes and triangles are those of a disc as ``disc.msh``, of sixteen rings.  Of the eight edges of
-the rim in each twelfth the first four are an electrode, which are numbered from the right
-anticlockwise.  Cells are smaller at the ends of the electrodes, where the current density is largest.
+The nodes and triangles are those of a disc as ``disc.msh``, of sixteen rings.  Of the eight edges
+of the rim in each twelfth the first four are an electrode, which are numbered from the right
+anticlockwise.  Cells are smaller at the ends of the electrodes, where the current density has its
+maximum.
 """
 
 from __future__ import annotations
