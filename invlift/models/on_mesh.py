@@ -33,6 +33,29 @@ class FieldPlaces(NamedTuple):
     known_cells: np.ndarray | None = None
 
 
+class BoundaryFlux(NamedTuple):
+    """The total flux into a body through a boundary group, as a function of draws.
+
+    Attributes
+    ----------
+    further : tuple of str
+        Names of the unknowns, beside the field, on which the flux depends.
+    solution : str
+        Name of the solution of the flux.
+    lengths : int
+        Its power of the unit of length L: the unit is C U L^lengths.
+    of_draws : callable
+        ``of_draws(coefficients, solutions)`` returns fluxes, (k,).  The coefficients, (k, N), are
+        those of the field and of ``further``.  The solutions are their solutions, (k, num_nodes),
+        or None to compute them.
+    """
+
+    further: tuple[str, ...]
+    solution: str
+    lengths: int
+    of_draws: Callable
+
+
 class OnMesh(NamedTuple):
     """The record of a model on a mesh; that of any other model is empty.
 
@@ -46,7 +69,8 @@ class OnMesh(NamedTuple):
     is_linear : bool
         True if the solutions are linear between nodes: not across barriers.
     boundary_flux : callable or None
-        Flux through boundary groups: see :func:`invlift.fem.equations.experiments.boundary_flux`.
+        Returns the :class:`BoundaryFlux` of a group: see
+        :func:`invlift.fem.equations.experiments.boundary_flux`.
     refined : callable or None
         ``refined(times)`` returns the model of the same coefficients with each edge of the mesh
         halved that many times more, once by default, extrapolated from the last two meshes.
@@ -59,7 +83,7 @@ class OnMesh(NamedTuple):
     further: Mapping[str, Distribution] = {}
     sensors: Any = None
     is_linear: bool = True
-    boundary_flux: Callable | None = None
+    boundary_flux: Callable[..., BoundaryFlux] | None = None
     refined: Callable[..., Any] | None = None
     solved_on: Any = None
 

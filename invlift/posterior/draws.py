@@ -14,6 +14,7 @@ from invlift.errors import InputError
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.posterior.statistics.labelled import label, places_on
 from invlift.posterior.statistics.parts import (
+    BoundaryFlux,
     Mesh,
     ReadingNoise,
     Readings,
@@ -58,10 +59,8 @@ class PosteriorDraws:
     doubts : sequence of (str, str)
         Doubts about the model at the draws, with a remedy each.
     boundary_flux : callable or None
-        ``boundary_flux(group, experiment)`` returns three things: the names of the further unknowns
-        (beside the field) on which the flux through a boundary group depends, the name of the
-        solution, and a function. The function takes draws of field and unknowns, (k, N), and of
-        the solution, (k, num_nodes) or None, and returns fluxes, (k,).
+        ``boundary_flux(group, experiment)`` returns the
+        :class:`~invlift.posterior.statistics.parts.BoundaryFlux` of a boundary group.
     mesh_error : (num_nodes,) array or None
         Contribution of the mesh near each node to the errors of the readings, in standard
         deviations of their noise: the root of a sum of squares.
@@ -86,7 +85,7 @@ class PosteriorDraws:
     materials: Mapping[str, float | str] = field(default_factory=dict)
     objections: Sequence[str] = ()
     doubts: Sequence[tuple[str, str]] = ()
-    boundary_flux: Callable[[str, str], tuple[Sequence[str], str, Callable]] | None = None
+    boundary_flux: Callable[[str, str], BoundaryFlux] | None = None
     mesh_error: np.ndarray | None = None
 
     def __post_init__(self) -> None:

@@ -151,8 +151,8 @@ class Posterior(PosteriorStatistics):
         zero, and there is nothing to compute.
 
         Axes are chain and draw, or stored_draw if not all draws of both are stored. The attribute
-        `units` is C U in the plane, per unit of thickness, and C U L in space, with the units of
-        docs/notation.md. The unit of the solution replaces U if it is known.
+        `units` is C U in the plane, per unit of thickness, and C U L in space and with a thickness,
+        with the units of docs/notation.md. The unit of the solution replaces U if it is known.
 
         Parameters
         ----------

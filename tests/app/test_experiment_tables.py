@@ -60,10 +60,12 @@ def test_fluxes_are_those_of_an_experiment(tmp_path, field):
     assert isinstance(apart.model, Experiments)
     for problem, name, expected in ((field, "heated", -5.0), (apart, "pushed", -0.7)):
         on_mesh, phi = problem.model.on_mesh, np.zeros((1, 16))
-        _, solution, flux_of = on_mesh.boundary_flux("left", name)
-        assert solution == f"solution_{name}"
-        solved = np.asarray(jax.jit(problem.model.expand)(phi[0])[1].byproducts[solution])[None]
-        for flux in (flux_of(phi), flux_of(phi, solved)):
+        through = on_mesh.boundary_flux("left", name)
+        assert through.solution == f"solution_{name}"
+        solved = np.asarray(jax.jit(problem.model.expand)(phi[0])[1].byproducts[through.solution])[
+            None
+        ]
+        for flux in (through.of_draws(phi), through.of_draws(phi, solved)):
             np.testing.assert_allclose(flux, [expected], rtol=1e-6)
         with pytest.raises(InputError, match=r"^flux, left: .*heated, pushed, found ''"):
             on_mesh.boundary_flux("left")

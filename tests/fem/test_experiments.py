@@ -64,12 +64,12 @@ def test_a_well_takes_out_what_flows_in():
         dirichlet={"boundary": 1.0},
         point_sources=[(places[0], -0.7)],
     )
-    further, _, flux_of = model.on_mesh.boundary_flux("boundary")
-    assert further == ()
+    flux = model.on_mesh.boundary_flux("boundary")
+    assert flux.further == ()
     phi = np.zeros(mesh.num_nodes)
     (readings, _), _ = look(model, phi)
     assert readings[0] < readings[1] < 1.0
-    np.testing.assert_allclose(flux_of(phi[None]), 0.7 - 0.2, rtol=1e-12)
+    np.testing.assert_allclose(flux.of_draws(phi[None]), 0.7 - 0.2, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,10 @@ def test_it_is_extrapolated_from_the_models_of_two_refined_meshes():
     sensors = sensors_from_arrays([[0.5, 0.5]], np.zeros(1), groups=["a"])
     shifted = locate(mesh, sensors, offsets={"a": normal(0.0, 1.0)})  # of no effect on a flux
     model = assemble_poisson(mesh, shifted, location="cells", refine_solution=2, **given)
-    further, _, flux_of = model.on_mesh.boundary_flux("left")
-    flux = expected(lambda model, at: model.on_mesh.boundary_flux("left")[2](at[None]))
-    assert further == ()
-    np.testing.assert_allclose(flux_of(phi[None]), flux, rtol=1e-12)
+    through = model.on_mesh.boundary_flux("left")
+    flux = expected(lambda model, at: model.on_mesh.boundary_flux("left").of_draws(at[None]))
+    assert (through.further, through.lengths) == ((), 0)
+    np.testing.assert_allclose(through.of_draws(phi[None]), flux, rtol=1e-12)
 
 
 def test_texts_are_evaluated_on_the_refined_mesh():

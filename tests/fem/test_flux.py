@@ -22,9 +22,9 @@ def assembled(mesh, **conditions):
 
 def flux_of(forward, group, phi):
     """The flux of one field, of its discrete solution."""
-    further, _, flux = forward.on_mesh.boundary_flux(group)
-    assert further == ()
-    return flux(np.asarray(phi)[None])[0]
+    flux = forward.on_mesh.boundary_flux(group)
+    assert flux.further == ()
+    return flux.of_draws(np.asarray(phi)[None])[0]
 
 
 def by_gradients(forward, group, mesh, phi, at_nodes):
@@ -40,6 +40,14 @@ def by_gradients(forward, group, mesh, phi, at_nodes):
         size = np.ptp(mesh.points[facet], axis=0).max() ** (mesh.dim - 1) / (mesh.dim - 1)
         total += sign * size * slope * np.exp(at_nodes[facet]).mean()
     return total
+
+
+@pytest.mark.parametrize(("dim", "thickness", "lengths"), [(2, None, 0), (2, 5.0, 1), (3, None, 1)])
+def test_unit_of_a_flux(dim, thickness, lengths):
+    """C U in the plane, per unit of thickness; C U L in space, and with a thickness."""
+    mesh = box_mesh(dim, 2)
+    forward = assembled(mesh, source=1.0, dirichlet={"left": 0.0}, thickness=thickness)
+    assert forward.on_mesh.boundary_flux("left").lengths == lengths
 
 
 NORMALS = {"left": (0, -1.0), "right": (0, 1.0), "bottom": (1, -1.0), "top": (1, 1.0)}

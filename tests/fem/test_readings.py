@@ -119,9 +119,9 @@ def test_fluxes_balance_the_source_for_any_field():
     np.testing.assert_allclose(found.sum() + source + 0.7, 0.0, atol=1e-11)
     solution = np.asarray(expansion.byproducts["solution"])
     for group, value in (("left", left), ("top", top), ("bottom", bottom)):
-        *_, name, flux_of = model.on_mesh.boundary_flux(group)
-        assert name == "solution"
-        for of_draws in (flux_of(phi[None]), flux_of(phi[None], solution[None])):
+        flux = model.on_mesh.boundary_flux(group)
+        assert flux.solution == "solution"
+        for of_draws in (flux.of_draws(phi[None]), flux.of_draws(phi[None], solution[None])):
             np.testing.assert_allclose(of_draws, value, rtol=1e-11)
     ends = mesh.facets("bottom")
     np.testing.assert_allclose(bottom, np.sum(2.0 * (outside - solution)[ends].mean(1) * 0.2))

@@ -37,8 +37,8 @@ SOLVED, MAX_PRODUCTS = 1e-8, 300
 NUM_DRAWS = 3
 #: Step of a difference quotient, as a fraction of a draw's distance from the centre.
 STEP = 0.01
-#: About the factor by which a refinement reduces errors.  In the examples it is 7 to 75 for the first
-#: one and 2 to 12 for others (``tests/benchmarks/bench_mesh_error.py --settings``).
+#: About the factor by which a refinement reduces errors.  In the examples it is 7 to 75 for the
+#: first one and 2 to 12 for others (``tests/benchmarks/bench_mesh_error.py --settings``).
 REDUCTION = 4.0
 #: Largest number of nodes of a refined mesh that is recommended for the solution in chains.
 MAX_SAMPLED = 20_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from invlift.fem.readings.locate import Observation
 from invlift.fem.readings.sensors import concatenated, sensors_from_arrays
 from invlift.models.base import first_of_same
 from invlift.models.joined import Joined
-from invlift.models.on_mesh import OnMesh
+from invlift.models.on_mesh import BoundaryFlux, OnMesh
 from invlift.programs.compilation import Program
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
@@ -243,7 +243,7 @@ def check_readings(mesh: Mesh, experiment: Experiment) -> None:
 
 def boundary_flux(
     mesh: Mesh, experiments: Sequence[Experiment], group: str, experiment: str = "", **options
-) -> tuple[tuple[str, ...], str, Callable[[np.ndarray, np.ndarray | None], np.ndarray]]:
+) -> BoundaryFlux:
     """Return the map to the total flux into the body through a boundary group.
 
     Parameters
@@ -256,14 +256,8 @@ def boundary_flux(
 
     Returns
     -------
-    further : tuple of str
-        Names of the unknowns, beside the field, on which the flux depends.
-    solution : str
-        Name of the solution of the flux.
-    flux_of : callable
-        ``flux_of(coefficients, solutions)`` returns fluxes, (k,), in C U L^(dim - 2).  The
-        coefficients, (k, N), are those of the field and of ``further``.  The solutions are their
-        solutions, (k, num_nodes), or None to compute them.
+    BoundaryFlux
+        Its unit is C U L^(dim - 2), and C U L in the plane with a thickness.
 
     Raises
     ------
@@ -288,7 +282,8 @@ def boundary_flux(
             return np.asarray(_first_readings(model, coefficients))
         return np.asarray(_first_readings_of(model, coefficients, solutions))
 
-    return tuple(model.on_mesh.further), model.solutions[0], flux_of
+    lengths = mesh.dim - 2 + (options.get("thickness") is not None)
+    return BoundaryFlux(tuple(model.on_mesh.further), model.solutions[0], lengths, flux_of)
 
 
 @partial(Program, effort="some")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ from invlift.fem.mesh.refinement import Refinement, refined
 from invlift.fem.mesh.splitting import split
 from invlift.models.base import AroundModel, ForwardModel, first_of_same
 from invlift.models.joined import Expansions, Joined
-from invlift.models.on_mesh import OnMesh
+from invlift.models.on_mesh import BoundaryFlux, OnMesh
 from invlift.programs.pytrees import aside, static
 
 #: Largest number of refinements for the solution: a cell becomes 64 cells in 2-D and 512 in 3-D.
@@ -206,27 +206,27 @@ def refinable(
     return replace(model, on_mesh=known)
 
 
-def _boundary_flux(flux: Callable, of_field: csr_array, *group: str) -> tuple[Any, Callable]:
+def _boundary_flux(flux: Callable, of_field: csr_array, *group: str) -> BoundaryFlux:
     """Return the boundary flux of the refined mesh, for draws on the given mesh.
 
     The draws are of the field and of those further coefficients on which this flux depends.
     """
-    further, solution, flux_of = flux(*group)
+    on_refined = flux(*group)
 
     def of_draws(draws, solutions=None):
         del solutions  # they are known only at the nodes of the given mesh
         field, rest = np.split(np.asarray(draws), [of_field.shape[1]], axis=1)
-        return flux_of(np.hstack([(of_field @ field.T).T, rest]))
+        return on_refined.of_draws(np.hstack([(of_field @ field.T).T, rest]))
 
-    return further, solution, of_draws
+    return on_refined._replace(of_draws=of_draws)
 
 
-def _extrapolated_flux(fine: Callable, coarse: Callable, *group: str) -> tuple[Any, Callable]:
+def _extrapolated_flux(fine: Callable, coarse: Callable, *group: str) -> BoundaryFlux:
     """Return the boundary flux extrapolated from two meshes, for draws on the given mesh."""
-    (further, solution, of_fine), (*_, of_coarse) = fine(*group), coarse(*group)
+    fluxes = fine(*group), coarse(*group)
 
     def of_draws(draws, solutions=None):
         del solutions
-        return extrapolated(of_fine(draws), of_coarse(draws))
+        return extrapolated(*(each.of_draws(draws) for each in fluxes))
 
-    return further, solution, of_draws
+    return fluxes[0]._replace(of_draws=of_draws)

@@ -46,18 +46,19 @@ def flux(posterior: PosteriorDraws, group: str, experiment: str) -> xr.DataArray
         found = "none" if posterior.boundary_flux is None else "no draws of it"
         remedy = "take problem.posterior(run) of one from a problem file or assemble_poisson"
         raise InputError("posterior, flux", expected, found, remedy)
-    further, solution, flux_of = posterior.boundary_flux(group, experiment)
+    through = posterior.boundary_flux(group, experiment)
+    solution = through.solution
     known = [solution] if solution in posterior.described else []
-    every = {name: every_of(posterior.chains, name) for name in (field, *further, *known)}
+    every = {name: every_of(posterior.chains, name) for name in (field, *through.further, *known)}
     step = max(every.values())  # all are powers of two
     draws = []
     for chain in posterior.chains:
         parts = {name: chain.draws[name][:: step // axes] for name, axes in every.items()}
         solved = parts.pop(solution, None)
         parts = [np.reshape(each, (len(each), -1)) for each in parts.values()]
-        draws.append(flux_of(np.hstack(parts).astype(float), solved))
+        draws.append(through.of_draws(np.hstack(parts).astype(float), solved))
     unit = f"C {(known and posterior.described[solution].unit) or 'U'}"
-    unit += " L" if np.shape(posterior.mesh.points)[1] == 3 else ""
+    unit += " L" if through.lengths else ""
     return label({"flux": draws}, {"flux": Quantity("flux", {}, unit)}, {"flux": step})["flux"]
 
 

@@ -38,6 +38,17 @@ class Mesh(Protocol):
         """Return the centres, (k, dim), of cells or facets of a group, and their shares, (k,)."""
 
 
+class BoundaryFlux(Protocol):
+    """The flux through a boundary group: see :class:`invlift.models.on_mesh.BoundaryFlux`."""
+
+    further: Sequence[str]
+    solution: str
+    lengths: int
+
+    def of_draws(self, coefficients: np.ndarray, solutions: np.ndarray | None) -> np.ndarray:
+        """Return fluxes, (k,), of draws of field and unknowns, (k, N), and of their solutions."""
+
+
 #: Draws of each chain by name, (num_draws, ...) each.
 Draws = Sequence[Mapping[str, np.ndarray]]
 
