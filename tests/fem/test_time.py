@@ -561,10 +561,11 @@ def test_rounding_errors_of_accurate_readings_fail_no_step(monkeypatch):
     noise = known_noise(sigma)
     problem = inverse_problem(model, prior, noise, exact + sigma * rng.standard_normal(num))
     assert failures(problem).mean() < 0.25
-    # Negative control: the tolerance of the papers, which is below the rounding errors.
+    # Negative control: a tolerance below the rounding errors.  These differ from machine to machine
+    # by a factor of a hundred; that of the papers, 1e-8, is below them on some.
     jax.clear_caches()
     blocks = {"small": Program(_block, "some")}
     monkeypatch.setattr("invlift.samplers.chains.programs._BLOCKS", blocks)
-    monkeypatch.setattr("invlift.samplers.constrained.step.POSITION_TOLERANCE", 1e-8)
-    monkeypatch.setattr("invlift.samplers.constrained.retractions.REVERSIBILITY_TOLERANCE", 2e-8)
+    monkeypatch.setattr("invlift.samplers.constrained.step.POSITION_TOLERANCE", 1e-11)
+    monkeypatch.setattr("invlift.samplers.constrained.retractions.REVERSIBILITY_TOLERANCE", 2e-11)
     assert failures(problem).mean() > 0.5
