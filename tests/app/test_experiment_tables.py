@@ -62,9 +62,8 @@ def test_fluxes_are_those_of_an_experiment(tmp_path, field):
         on_mesh, phi = problem.model.on_mesh, np.zeros((1, 16))
         through = on_mesh.boundary_flux("left", name)
         assert through.solution == f"solution_{name}"
-        solved = np.asarray(jax.jit(problem.model.expand)(phi[0])[1].byproducts[through.solution])[
-            None
-        ]
+        solutions = jax.jit(problem.model.expand)(phi[0])[1].byproducts
+        solved = np.asarray(solutions[through.solution])[None]
         for flux in (through.of_draws(phi), through.of_draws(phi, solved)):
             np.testing.assert_allclose(flux, [expected], rtol=1e-6)
         with pytest.raises(InputError, match=r"^flux, left: .*heated, pushed, found ''"):

@@ -148,7 +148,7 @@ FAULTS = (
           "return 4.0 / 3.0 * weighed, -1.0 / 3.0 * weighed",
           "return -1.0 / 3.0 * weighed, 4.0 / 3.0 * weighed", "contracts/test_model_contract.py"),
     Fault("fem", "the coarser of two meshes with readings of the finer", "fem/mesh/finer_mesh.py",
-          "after(done).as_given()", "after(done)", "fem/test_finer_mesh.py"),
+          "self._on(before.as_given())", "self._on(before)", "fem/test_finer_mesh.py"),
     Fault("fem", "sqrt of the Gram determinant of facets left out", "fem/mesh/functionals.py",
           "return np.sqrt(gram) /", "return gram /", "fem/test_mesh.py fem/test_readings.py"),
     Fault("fem", "flux of a group without that of its edges", "fem/equations/flux.py",

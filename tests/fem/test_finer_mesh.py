@@ -143,12 +143,12 @@ def test_texts_are_evaluated_on_the_refined_mesh():
 def test_readings_at_points_have_a_fourth_of_the_error_of_those_before(dim, is_cut):
     """Of quadratic functions of the places, for points and differences."""
     mesh, rng = box_mesh(dim, 4), np.random.default_rng(7)
-    fine, coarse = refined(mesh, 1), refined(mesh, 0)
     if is_cut:
         facets = mesh.distinct_facets[0]
         wall = facets[(np.abs(mesh.points[facets][:, :, 0] - 0.5) < 1e-9).all(axis=1)]
         mesh = replace(mesh, boundaries=mesh.boundaries | {"wall": wall})
-        fine, coarse = refined(mesh, 1), refined(mesh, 0)
+    fine, coarse = refined(mesh, 1), refined(mesh, 0)
+    if is_cut:
         fine, coarse = (split(each.mesh, ["wall"], "").after(each) for each in (fine, coarse))
     points = rng.uniform(0.05, 0.45, (12, dim))
     minus = np.where(np.arange(12)[:, None] < 6, np.nan, points + 0.5)

@@ -26,11 +26,10 @@ def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
 
     The equation is also solved with ``refine_solution=1``, which gives other readings and other
     derivatives. The differences at the mode of the posterior are added to the model as a linear
-    function of the coefficients. The mode is
-    that of the corrected problem: it is searched for twice, the second time with the first
-    correction. A step of a sampler then costs the same as on the given mesh. The correction is
-    accurate if the posterior is so narrow that the error is nearly linear over it; otherwise use
-    ``refine_solution=1``.
+    function of the coefficients. The mode is that of the corrected problem: it is searched for
+    twice, the second time with the first correction. A step of a sampler then costs the same as on
+    the given mesh. The correction is accurate if the posterior is so narrow that the error is
+    nearly linear over it; otherwise use ``refine_solution=1``.
 
     Parameters
     ----------

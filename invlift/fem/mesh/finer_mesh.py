@@ -125,13 +125,13 @@ class _Refinable(NamedTuple):
 
     def solved(self, done: Refinement, times: int = 1) -> ForwardModel:
         """Return the model on the mesh of a refinement with each edge halved again."""
-        refinement = refined(done.mesh, times).after(done)
-        fine = self._on(refinement)
         if not times:
-            return fine
-        before = refined(done.mesh, times - 1).after(done).as_given()
+            return self._on(done)
+        before = refined(done.mesh, times - 1).after(done)
+        fine = self._on(refined(before.mesh).after(before))
         # Without a refinement or a cut it is the model that was given.
-        coarse = self._on(before) if before.times or self.barriers else self.model
+        is_given = not (before.times or self.barriers)
+        coarse = self.model if is_given else self._on(before.as_given())
         known = fine.on_mesh
         if known.boundary_flux:
             fluxes = known.boundary_flux, coarse.on_mesh.boundary_flux

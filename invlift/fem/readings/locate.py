@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement
-from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Weights, at_row, scattered
+from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Kind, Weights, at_row, scattered
 from invlift.fem.readings.kinds import KINDS
 from invlift.fem.readings.sensors import Sensors
 from invlift.unknowns.distributions import Distribution, as_distribution
@@ -128,13 +128,11 @@ def locate(
             f"{sensors.points.shape[1]}",
             "give x,y for a flat mesh and x,y,z for a body",
         )
-    size, table, sensors = len(sensors.values), sensors, _with_all_columns(sensors)
-    kinds = _kinds(sensors)
+    size = len(sensors.values)
     points, distances = np.array(sensors.points), np.zeros(size)
     is_kept, parts = np.zeros(size, dtype=bool), {}
-    for kind in dict.fromkeys(kinds.tolist()):
-        rows = np.flatnonzero(kinds == kind)
-        located = KINDS[kind].locate(mesh, sensors.take(rows), outside)
+    for rows, kind, some in _by_kind(sensors):
+        located = kind.locate(mesh, some, outside)
         points[rows], distances[rows], is_kept[rows] = located[1:]
         for name, part in located.parts.items():
             parts.setdefault(name, []).append((rows, part))
@@ -155,7 +153,7 @@ def locate(
     if num := np.count_nonzero(distances):
         fate = "moved onto the mesh" if is_kept.all() else "left out"
         note = f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
-    shown = replace(table, points=points, outside=note)
+    shown = replace(sensors, points=points, outside=note)
     every = Observation(whole, shown, np.arange(size), distances, unknowns, mesh)
     return every.take(np.flatnonzero(is_kept))
 
@@ -171,18 +169,25 @@ def weights_on(refinement: Refinement, sensors: Sensors) -> dict[str, Weights]:
     InputError
         As :func:`locate`.
     """
-    sensors, parts = _with_all_columns(sensors), {}
-    kinds = _kinds(sensors)
-    for name in dict.fromkeys(kinds.tolist()):
-        rows, kind = np.flatnonzero(kinds == name), KINDS[name]
-        some = sensors.take(rows)
+    parts = {}
+    for rows, kind, some in _by_kind(sensors):
         if refinement.halved is None or kind.halved is None:
             found = kind.locate(refinement.mesh, some, "project").parts
         else:
             found = kind.halved(refinement, some)
         for quantity, part in found.items():
             parts.setdefault(quantity, []).append((rows, part))
-    return {quantity: scattered(part, len(kinds)) for quantity, part in parts.items()}
+    size = len(sensors.values)
+    return {quantity: scattered(part, size) for quantity, part in parts.items()}
+
+
+def _by_kind(sensors: Sensors) -> Iterator[tuple[np.ndarray, Kind, Sensors]]:
+    """Yield the rows of each kind in a table, the kind, and the table of these rows."""
+    sensors = _with_all_columns(sensors)
+    kinds = _kinds(sensors)
+    for name in dict.fromkeys(kinds.tolist()):
+        rows = np.flatnonzero(kinds == name)
+        yield rows, KINDS[name], sensors.take(rows)
 
 
 def _with_all_columns(sensors: Sensors) -> Sensors:
